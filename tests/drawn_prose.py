@@ -10,7 +10,6 @@ import ast
 import random
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -18,7 +17,7 @@ WORDS_MIN = 6
 """Shorter texts say nothing that could be misread."""
 
 
-def docstrings() -> Iterator[tuple[str, str]]:
+def docstrings():
     """Yield the place and the text of each docstring of the product."""
     for path in sorted(
         path for folder in ("schemas", "streams", "scorer", "ops") for path in (ROOT / folder).rglob("*.py")
@@ -28,7 +27,7 @@ def docstrings() -> Iterator[tuple[str, str]]:
                 yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", ast.get_docstring(node) or ""
 
 
-def paragraphs() -> Iterator[tuple[str, str]]:
+def paragraphs():
     """Yield the place and the text of each paragraph of the pages, without tables and code."""
     for path in sorted((ROOT / "docs").glob("*.md")):
         text = re.sub(r"```.*?```|<!--.*?-->", "", path.read_text(), flags=re.DOTALL)
@@ -37,7 +36,7 @@ def paragraphs() -> Iterator[tuple[str, str]]:
                 yield path.name, part.strip()
 
 
-def main(argv: list[str]) -> int:
+def main(argv):
     parser = argparse.ArgumentParser(prog="python -m tests.drawn_prose")
     parser.add_argument("--seed", type=int, required=True)
     dice = random.Random(parser.parse_args(argv).seed)

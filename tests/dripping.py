@@ -2,22 +2,21 @@
 
 import socket
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 
 @contextmanager
-def dripping(first: bytes) -> Iterator[str]:
+def dripping(first):
     """Serve each connection a byte each 50 ms after these, for ever; yield HOST:PORT."""
     stop, threads = threading.Event(), list[threading.Thread]()
 
-    def drip(connection: socket.socket) -> None:
+    def drip(connection):
         with connection, suppress(OSError):
             connection.sendall(first)
             while not stop.wait(0.05):
                 connection.sendall(b"x")
 
-    def serve() -> None:
+    def serve():
         with suppress(OSError):
             while True:
                 threads.append(threading.Thread(target=drip, args=(listener.accept()[0],)))

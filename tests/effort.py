@@ -14,13 +14,13 @@ LONG = LEVEL > 0
 NIGHT = LEVEL > 1
 
 
-def effort(moderate: int, most: int) -> int:
+def effort(moderate, most):
     """Return the number of examples, messages or steps for this run. Such a test is marked ``long``."""
     if not LONG:
         return moderate
     return most if NIGHT or most < moderate else min(4 * moderate, most)
 
 
-def examples(moderate: int, most: int) -> int:
+def examples(moderate, most):
     """Return the number of examples of a property: a third of the moderate number in ``make test``."""
     return effort(moderate, most) if LONG else -(-moderate // 3)

@@ -9,7 +9,6 @@ on a file is never written again: a changed format adds one, and today's reader 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -17,7 +16,6 @@ from schemas.messages.sample import decode, encode
 from schemas.rpc.envelope import Error, Query, Reply
 from schemas.tables.window_table import decode_table, encode_table
 from streams.fold.instance_usage import InstanceUsage
-from streams.fold.ring import Ring
 from streams.state.checkpoint import (
     decode_vitals,
     encode_hour,
@@ -44,16 +42,16 @@ class Golden:
     again: Callable[[bytes], bytes]
 
     @property
-    def file(self) -> Path:
+    def file(self):
         return _HERE / self.path
 
 
-def lines(each: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+def lines(each):
     """Return a function that treats each line of a file."""
     return lambda raw: b"".join(each(line) + b"\n" for line in raw.splitlines())
 
 
-def _reply(line: bytes) -> bytes:
+def _reply(line):
     fields = msgspec.json.decode(line)
     if "result" in fields:
         fields["result"] = msgspec.Raw(msgspec.json.encode(fields["result"]))
@@ -62,13 +60,13 @@ def _reply(line: bytes) -> bytes:
     return msgspec.json.encode(Reply(**fields))
 
 
-def _table(raw: bytes) -> bytes:
+def _table(raw):
     table = decode_table(raw)
     return encode_table(table.header, table.columns, table.names)
 
 
-def _place(write: Callable[[Ring, int], bytes], place: int) -> Callable[[bytes], bytes]:
-    def again(raw: bytes) -> bytes:
+def _place(write, place):
+    def again(raw):
         ring = decode_vitals((_HERE / "streams/state/golden/vitals.v1.bin").read_bytes())
         restore_place(ring, raw, place)
         return write(ring, place)
@@ -76,18 +74,18 @@ def _place(write: Callable[[Ring, int], bytes], place: int) -> Callable[[bytes],
     return again
 
 
-def _usage(raw: bytes) -> bytes:
+def _usage(raw):
     usage = InstanceUsage()
     header = restore_usage(usage, raw)
     return encode_usage(usage, {name: getattr(header, name) for name in USAGE})
 
 
-def _manifest(raw: bytes) -> bytes:
+def _manifest(raw):
     manifest = decode_manifest(raw)
     return b"" if manifest is None else manifest.encode()
 
 
-def _of_state(write: Callable[[Ring], bytes]) -> Callable[[], bytes]:
+def _of_state(write):
     return lambda: write(states.state().ring)
 
 
@@ -124,11 +122,11 @@ FORMATS = (
 )
 
 
-def _written(found: list[Any]) -> bytes:
+def _written(found):
     return b"".join(encode(one) + b"\n" for one in found)
 
 
-def _lines(found: list[Any]) -> bytes:
+def _lines(found):
     return b"".join(msgspec.json.encode(one) + b"\n" for one in found)
 
 

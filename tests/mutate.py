@@ -24,7 +24,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -72,36 +71,36 @@ class Mutation:
 class Places(ast.NodeVisitor):
     """Collects the nodes of a module that can be changed."""
 
-    def __init__(self) -> None:
-        self.found: list[ast.AST] = []
+    def __init__(self):
+        self.found = []
 
-    def generic_visit(self, node: ast.AST) -> None:
+    def generic_visit(self, node):
         """Add the node if there is a change of it, and look at its parts."""
         if changed(node) is not None:
             self.found.append(node)
         super().generic_visit(node)
 
-    def visit_Raise(self, node: ast.Raise) -> None:
+    def visit_Raise(self, node):
         """An error's words are not looked at."""
 
-    def visit_Call(self, node: ast.Call) -> None:
+    def visit_Call(self, node):
         """A log line is not looked at."""
         if not (isinstance(node.func, ast.Attribute) and node.func.attr in SHOWN):
             self.generic_visit(node)
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+    def visit_AnnAssign(self, node):
         """Only the value: an annotation decides nothing."""
         if node.value is not None:
             self.visit(node.value)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+    def visit_FunctionDef(self, node):
         """The body and the defaults, without annotations and docstring."""
         if node.name != "__repr__":
             for part in (*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body):
                 self.visit(part)
 
 
-def changed(node: ast.AST) -> ast.AST | None:  # noqa: PLR0911 - one for each kind of change
+def changed(node):  # noqa: PLR0911 - one for each kind of change
     """Return the node in its changed form; None where there is none."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARED:
         return ast.Compare(node.left, [COMPARED[type(node.ops[0])]()], node.comparators)
@@ -112,7 +111,7 @@ def changed(node: ast.AST) -> ast.AST | None:  # noqa: PLR0911 - one for each ki
     if isinstance(node, ast.BoolOp):
         return ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
     if isinstance(node, ast.Constant) and _number(node):
-        return ast.Constant(node.value + 1)  # type: ignore[operator]
+        return ast.Constant(node.value + 1)
     if isinstance(node, ast.IfExp):
         return ast.IfExp(ast.UnaryOp(ast.Not(), node.test), node.body, node.orelse)
     if isinstance(node, ast.Call):
@@ -127,25 +126,24 @@ def changed(node: ast.AST) -> ast.AST | None:  # noqa: PLR0911 - one for each ki
     return None
 
 
-def _number(node: ast.AST) -> bool:
+def _number(node):
     return isinstance(node, ast.Constant) and type(node.value) in (int, float)
 
 
-def mutated(path: Path, node: ast.AST) -> Mutation:
+def mutated(path, node):
     """Return the mutation of one place: only its own characters of the source change."""
     source = path.read_text()
     lines = source.encode().splitlines(keepends=True)
-    start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset  # type: ignore[attr-defined]
-    end = sum(map(len, lines[: node.end_lineno - 1])) + node.end_col_offset  # type: ignore[attr-defined]
+    start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
+    end = sum(map(len, lines[: node.end_lineno - 1])) + node.end_col_offset
     whole, new = source.encode(), changed(node)
-    assert new is not None
     after = f"({ast.unparse(new)})".encode()
     return Mutation(
-        path, node.lineno, whole[start:end].decode(), after.decode(), (whole[:start] + after + whole[end:]).decode()  # type: ignore[attr-defined]
+        path, node.lineno, whole[start:end].decode(), after.decode(), (whole[:start] + after + whole[end:]).decode()
     )  # fmt: skip
 
 
-def places_in_c(source: str) -> list[tuple[int, str]]:
+def places_in_c(source):
     r"""Return where the operators of some C are: none of a comment, a macro, or the head of a loop.
 
     >>> places_in_c("for (int r = 0; r < R; r++)\n    if (a[r] <= *b && -c > 0) d += x - 1; /* a - b */")
@@ -155,14 +153,14 @@ def places_in_c(source: str) -> list[tuple[int, str]]:
     return [(found.start(), found[0]) for found in _BINARY.finditer(code)]
 
 
-def mutated_c(path: Path, start: int, operator: str) -> Mutation:
+def mutated_c(path, start, operator):
     source = path.read_text()
     after = source[:start] + IN_C[operator] + source[start + len(operator) :]
     line = source.count("\n", 0, start)
     return Mutation(path, line + 1, source.splitlines()[line].strip(), after.splitlines()[line].strip(), after)
 
 
-def mutations_of(path: Path) -> list[Callable[[], Mutation]]:
+def mutations_of(path):
     source = path.read_text()
     if path.suffix != ".py":
         return [partial(mutated_c, path, *each) for each in places_in_c(source)]
@@ -171,7 +169,7 @@ def mutations_of(path: Path) -> list[Callable[[], Mutation]]:
     return [partial(mutated, path, node) for node in places.found]
 
 
-def draw(room: str, each: int, chance: random.Random) -> Iterator[Mutation]:
+def draw(room, each, chance):
     """Yield the mutations of one room, in modules drawn by their lines."""
     files = sorted(path for kind in ("*.py", "*.[ch]") for path in (ROOT / room).rglob(kind))
     modules = [path for path in files if path.name != "__init__.py"]
@@ -187,7 +185,7 @@ def draw(room: str, each: int, chance: random.Random) -> Iterator[Mutation]:
             yield one
 
 
-def steps_of(path: Path) -> Iterator[list[str]]:
+def steps_of(path):
     """Yield pytest's arguments for the tests that may find a mutation of the module, the nearest ones first."""
     module = path.relative_to(ROOT)
     folder = module.parent
@@ -202,7 +200,7 @@ def steps_of(path: Path) -> Iterator[list[str]]:
     yield EVERYTHING
 
 
-def finder(copy: Path, tests: list[str]) -> str | None:
+def finder(copy, tests):
     """Return the first test that fails in the copy of the tree; None if none does."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     # Compiled modules are kept: a suite starts many processes, and a changed module has another time.
@@ -216,18 +214,18 @@ def finder(copy: Path, tests: list[str]) -> str | None:
     return failed[1] if failed else f"a run that ends with {done.returncode}"
 
 
-def _run(copy: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
+def _run(copy, command):
     environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "", "MUTATED": "1"}
     return subprocess.run(command, cwd=copy, env=environ, capture_output=True, check=False, timeout=3600, text=True)
 
 
-def written(copy: Path, path: Path, source: str) -> bool:
+def written(copy, path, source):
     """Write a module of the copy, and compile it if it is C; return whether that can be done."""
     (copy / path.relative_to(ROOT)).write_text(source)
     return path.suffix == ".py" or not _run(copy, [sys.executable, "-m", "ops.packages.compiler"]).returncode
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv=None):
     """Draw, run, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
@@ -246,7 +244,7 @@ def main(argv: list[str] | None = None) -> int:
             return 2
         for number, one in enumerate(mutations, 1):
             name = one.path.relative_to(ROOT)
-            by: str | None = "the compiler"
+            by = "the compiler"
             if written(copy, one.path, one.source):
                 by = next(filter(None, (finder(copy, tests) for tests in steps_of(one.path))), None)
             written(copy, one.path, one.path.read_text())

@@ -3,10 +3,8 @@
 import ctypes
 import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 from ops.packages.compiler import LIBRARY, compile_kernel
@@ -15,14 +13,14 @@ BINDING = "scorer.ranking.kernel.binding"
 
 
 @contextmanager
-def in_place_of_ours(*flags: str) -> Iterator[None]:
+def in_place_of_ours(*flags):
     """Build it and have it loaded; to be entered before anything loads the checkout's."""
     assert BINDING not in sys.modules
     load = ctypes.PyDLL
     with tempfile.TemporaryDirectory(prefix="windward-library-") as folder:
         library = compile_kernel(Path(__file__).parents[1], into=Path(folder) / LIBRARY, more=flags)
 
-        def loaded(name: str, *more: Any) -> ctypes.PyDLL:
+        def loaded(name, *more):
             return load(str(library) if name.endswith(LIBRARY) else name, *more)
 
         with mock.patch.object(ctypes, "PyDLL", loaded):

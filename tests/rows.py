@@ -9,16 +9,12 @@ and serve all rows.
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
-from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
 
 
-def each_row(
-    names: str | tuple[str, ...], table: Iterable[Any], ids: Iterable[object] | Callable[[Any], object] | None = None
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def each_row(names, table, ids=None):
     """Call a test for each row of a table; rows and their names are given as ``pytest.mark.parametrize`` takes them.
 
     The test's attribute ``tables`` has all its tables.
@@ -35,9 +31,9 @@ def each_row(
     if not params or any(param.marks for param in params):
         raise ValueError("a table has rows, and its rows have no marks")
 
-    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+    def decorate(test):
         @functools.wraps(test)
-        def every(**fixtures: Any) -> None:
+        def every(**fixtures):
             failed, left_out = [], []
             for name, row in zip(named, values, strict=True):
                 try:

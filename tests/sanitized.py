@@ -26,7 +26,7 @@ OPTIONS = {
 }
 
 
-def runtime() -> str:
+def runtime():
     """Return where the runtime of the system's compiler is; "" without one."""
     for name in NAMES if has_cc() else ():
         command = [os.environ.get("CC", "cc"), f"-print-file-name={name}"]
@@ -36,7 +36,7 @@ def runtime() -> str:
     return ""
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments):
     """Run pytest; return its exit code."""
     found = runtime()
     if not found:

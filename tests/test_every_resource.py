@@ -7,7 +7,6 @@ that it takes.
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,17 +15,14 @@ import pytest
 from schemas.messages.sample import Moments
 from schemas.resources import ABOUT, RESOURCES, UNITS
 from schemas.rpc.request import InvalidRequest, read_request
-from schemas.tables.window_table import WindowTable, decode_table
+from schemas.tables.window_table import decode_table
 from scorer.commands.shared.in_words import answer_of
 from scorer.ledger.view.residents import Residents, by_machine
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
-from scorer.ranking.ranking import Ranking
 from scorer.snapshot.builder import build_snapshot
-from scorer.snapshot.snapshot import Snapshot
 from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.ring import HOURS, S
@@ -42,14 +38,14 @@ MACHINES = ("busy", "calm", "without")
 NOW_S = START + 3_600.0
 
 
-def unit(name: str) -> float:
+def unit(name):
     return 1.0 if ABOUT[name].is_share else 1000.0
 
 
-def message(machine: str, name: str, slot: int) -> bytes:
+def message(machine, name, slot):
     """A sample as any agent may write it: 0.8 of the resource on ``busy``, 0.2 on ``calm``; cpu and memory alike."""
     used = {"busy": 0.8, "calm": 0.2}
-    found: dict[str, Any] = {other: Moments(10, 100.0, 0.0, 100.0, 1000.0) for other in ("cpu", "memory")}
+    found = {other: Moments(10, 100.0, 0.0, 100.0, 1000.0) for other in ("cpu", "memory")}
     if machine in used:
         mean = used[machine] * unit(name)
         found[name] = Moments(10, mean, 0.0, min(mean * 1.25, unit(name)), unit(name))
@@ -59,7 +55,7 @@ def message(machine: str, name: str, slot: int) -> bytes:
     return msgspec.json.encode(sample | {"at": START + slot * 10 + 5} | found)
 
 
-def table_of(name: str) -> WindowTable:
+def table_of(name):
     """The windows of an hour, by a worker that stopped in the middle and resumed from what it had written."""
     state = Partition(0, Table((300, 3600), Zone()))
     for part in (range(180), range(180, 360)):
@@ -73,7 +69,7 @@ def table_of(name: str) -> WindowTable:
     return decode_table(state.table.encode(state.ring, {}))
 
 
-def profile_of(name: str) -> Profile:
+def profile_of(name):
     text = f"""
         [[filters]]
         use = "fits"
@@ -93,13 +89,13 @@ def profile_of(name: str) -> Profile:
     return parse_profile(text, "one")
 
 
-def ranked(snapshot: Snapshot, ledger: LedgerView, name: str, amount: float) -> Ranking:
+def ranked(snapshot, ledger, name, amount):
     """The ranking of a request of that much of one resource."""
     return rank(read_request({name: amount}), RankingInputs(snapshot, ledger, profile_of(name), NOW_S))
 
 
 @pytest.mark.parametrize("name", RESOURCES)
-def test_a_resource_goes_all_the_way(name: str) -> None:
+def test_a_resource_goes_all_the_way(name):
     """It is in every window at its place; the machine that uses least of it is taken, until it is promised."""
     table = table_of(name)
     assert table.header.resources == RESOURCES
@@ -138,7 +134,7 @@ def test_a_resource_goes_all_the_way(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RESOURCES)
-def test_a_request_is_counted_as_finely_as_the_resource_says(name: str) -> None:
+def test_a_request_is_counted_as_finely_as_the_resource_says(name):
     """Its decimals, in the amount, the limit and the expected usage."""
     amount = 1 / 3
     wanted = round(amount, ABOUT[name].decimals)
@@ -150,7 +146,7 @@ def test_a_request_is_counted_as_finely_as_the_resource_says(name: str) -> None:
 
 @each_row("value", [1.5, 2, "1.5", "100G", "10Gi", "0G", " 3k "])
 @each_row("name", [name for name in RESOURCES if ABOUT[name].is_share])
-def test_a_share_is_refused_where_it_is_none(name: str, value: float | str) -> None:
+def test_a_share_is_refused_where_it_is_none(name, value):
     """An amount of space, or any above 1, is told what the resource is."""
     for params in ({name: value}, {"limits": {name: value}}, {"expected": {name: value}}):
         with pytest.raises(InvalidRequest, match=r"share of time from 0 to 1 .* space is not a resource"):
@@ -158,7 +154,7 @@ def test_a_share_is_refused_where_it_is_none(name: str, value: float | str) -> N
 
 
 @pytest.mark.slow
-def test_one_more_resource_needs_nothing_but_its_entry() -> None:
+def test_one_more_resource_needs_nothing_but_its_entry():
     """With a made-up one these tests hold, and tables, states and messages without it are read."""
     again = [
         "tests/test_every_resource.py::test_a_resource_goes_all_the_way",

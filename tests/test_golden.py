@@ -2,15 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from schemas.messages.sample import Rejected, Usage, decode, moments
 from schemas.tables.partition_windows import PartitionWindows
-from schemas.tables.window_table import TableError, WindowTable, decode_table, encode_table
-from tests.golden import FORMATS, Golden
+from schemas.tables.window_table import TableError, decode_table, encode_table
+from tests.golden import FORMATS
 from tests.rows import each_row
 from tests.schemas.golden_values import BASE, FACTS, KINDS, MACHINES, RESOURCES, WINDOWS_S, column, header
 from tests.schemas.golden_values import SAMPLES as DECODED
@@ -20,13 +19,13 @@ BY_NAME = {one.path.rpartition("/")[2].partition(".")[0]: one for one in FORMATS
 
 
 @each_row("one", FORMATS, ids=BY_NAME)
-def test_each_format_is_read_and_written_again(one: Golden) -> None:
+def test_each_format_is_read_and_written_again(one):
     """To the byte: a format that is changed gets a new file (`python -m tests.golden`)."""
     raw = one.file.read_bytes()
     assert one.again(raw) == raw
 
 
-def test_every_golden_file_is_of_a_format() -> None:
+def test_every_golden_file_is_of_a_format():
     folders = {one.file.parent for one in FORMATS}
     assert {file for folder in folders for file in folder.iterdir()} == {one.file for one in FORMATS}
 
@@ -39,7 +38,7 @@ TABLE = unsummed(SUMMED)
 """The same as it was written before there was a checksum."""
 
 
-def test_the_golden_messages_are_read() -> None:
+def test_the_golden_messages_are_read():
     """Every field of every line of sample.v1.jsonl, and of machine.v1.json."""
     assert [decode(line) for line in SAMPLES] == DECODED
     assert decode(MACHINE) == FACTS
@@ -47,7 +46,7 @@ def test_the_golden_messages_are_read() -> None:
     assert moments(first)[:4] == (first.cpu, first.memory, first.nic, first.disk)
 
 
-def add(value: Any) -> Any:
+def add(value):
     """Add what this version does not know to every object."""
     if isinstance(value, dict):
         known = {key: add(inner) for key, inner in value.items()}
@@ -58,7 +57,7 @@ def add(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("line", [*SAMPLES, MACHINE])
-def test_a_newer_minor_sample_is_read_without_what_is_unknown(line: bytes) -> None:
+def test_a_newer_minor_sample_is_read_without_what_is_unknown(line):
     """More fields in the message and in its moments, a new resource, a new class of usage."""
     newer = add(json.loads(line)) | {"gpu": {"n": 1, "mean": 2.0}, "minor": 7}
     if newer["type"] == "sample":
@@ -73,9 +72,9 @@ def test_a_newer_minor_sample_is_read_without_what_is_unknown(line: bytes) -> No
 
 @each_row("version", [0, 2, 7, 2**70])
 @each_row("line", [SAMPLES[0], MACHINE])
-def test_another_major_sample_is_refused_by_name(version: int, line: bytes) -> None:
+def test_another_major_sample_is_refused_by_name(version, line):
     """Also when it does not look like version 1 at all: the reason is the version, and both are named."""
-    foreign: list[dict[str, Any]] = [json.loads(line) | {"v": version}, {"v": version, "type": "event", "host": "m"}]
+    foreign = [json.loads(line) | {"v": version}, {"v": version, "type": "event", "host": "m"}]
     foreign.append({"v": version, "type": foreign[0]["type"], "machine": 3})
     for message in foreign:
         with pytest.raises(Rejected) as error:
@@ -84,7 +83,7 @@ def test_another_major_sample_is_refused_by_name(version: int, line: bytes) -> N
         assert error.value.detail == f"v is {version}, this reader knows 1"
 
 
-def assert_golden(table: WindowTable) -> None:
+def assert_golden(table):
     """Header, names and every column are those of window_table.v1.bin."""
     found = table.header
     assert table.machines == MACHINES
@@ -96,7 +95,7 @@ def assert_golden(table: WindowTable) -> None:
         assert table.columns[name].dtype == np.dtype(KINDS[name][0])
 
 
-def test_the_golden_window_table_is_read() -> None:
+def test_the_golden_window_table_is_read():
     """Header, machines and columns of window_table.v1.bin, as read-only views of its bytes."""
     table = decode_table(TABLE)
     assert_golden(table)
@@ -104,7 +103,7 @@ def test_the_golden_window_table_is_read() -> None:
     assert not any(values.flags.writeable or values.flags.owndata for values in table.columns.values())
 
 
-def test_the_golden_changes_are_put_on_their_base() -> None:
+def test_the_golden_changes_are_put_on_their_base():
     """One machine has other values, one is added, two stay."""
     changes = decode_table((GOLDEN / "window_changes.v1.bin").read_bytes())
     table = PartitionWindows(decode_table(TABLE), changes).whole()
@@ -114,9 +113,9 @@ def test_the_golden_changes_are_put_on_their_base() -> None:
         np.testing.assert_array_equal(table.columns[name], wanted, err_msg=name)
 
 
-def test_a_newer_minor_table_is_read_without_what_is_unknown() -> None:
+def test_a_newer_minor_table_is_read_without_what_is_unknown():
     """Minor 7 with a header field, columns and a kind of number of its own; the columns in another order."""
-    columns: dict[str, Any] = {"swap": np.ones((2, 3), "f2"), "flags": np.ones((2, 2, 2, 3), bool)}
+    columns = {"swap": np.ones((2, 3), "f2"), "flags": np.ones((2, 2, 2, 3), bool)}
     columns |= {name: column(name) for name in reversed(KINDS)}
     table = decode_table(encode_table(header(minor=7), columns, "\n".join(MACHINES).encode()))
     assert table.header.minor == 7
@@ -126,6 +125,6 @@ def test_a_newer_minor_table_is_read_without_what_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("major", [0, 2, 7, 255])
-def test_another_major_table_is_refused_by_name(major: int) -> None:
+def test_another_major_table_is_refused_by_name(major):
     with pytest.raises(TableError, match=rf"^window table of major version {major}; this reader knows 1$"):
         decode_table(TABLE[:7] + bytes([major]) + TABLE[8:])

@@ -2,24 +2,23 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import LIVE, Amounts, Instance, Moving
 from tests.rows import each_row
-from tests.support.history import Told, Verdict, effect, judge, steps, told
+from tests.support.history import Told, effect, judge, steps, told
 
 CORES = 4.0
 A_MOVE = Moving("m2", 1.0, 50.0, 77)
 
 
-def one(version: int, state: str = "reserved", name: str = "a", **more: Any) -> Instance:
+def one(version, state="reserved", name="a", **more):
     given = {"generation": 900, "machine": "m1", "expires_at": 40.0, "cores": 1.0, **more}
     amounts = Amounts([given.pop("cores"), *[0.0] * (len(RESOURCES) - 1)])
     return Instance(id=name, state=state, version=version, amounts=amounts, **given)
 
 
-def said(step: str, record: Instance, **changes: Any) -> Told:
+def said(step, record, **changes):
     moving = record.moving
     move = None if moving is None else (moving.to, moving.number)
     answer = Told(step, record.id, "", record.state, record.machine, record.generation, record.version, move)
@@ -41,16 +40,14 @@ CALLS = ["place", "place", "confirm", "update", "update", "", "confirm", "place"
 SAID = [said(step, record) for step, record in zip(CALLS, HISTORY, strict=True) if step]
 
 
-def verdict(
-    history: Sequence[Instance] = HISTORY, answers: Sequence[Told] = SAID, now_s: float = 30.0, **more: Any
-) -> Verdict:
+def verdict(history=HISTORY, answers=SAID, now_s=30.0, **more):
     """Judge with the ledger that the history ends with, unless another one is given."""
     live = {after.id: after for _, after in steps(history)}
     live = {name: record for name, record in live.items() if record.state in LIVE}
     return judge(history, answers, more.pop("live", live), (CORES,), now_s=now_s, **more)
 
 
-def test_a_history_without_a_violation() -> None:
+def test_a_history_without_a_violation():
     """Every step of a life, a reservation that expires, a call without an answer, one repeated, one that found none."""
     more = [Told("release", "c", error="UNAVAILABLE"), said("confirm", HISTORY[2]), Told("place", "d")]
     found = verdict(answers=[*SAID, *more])
@@ -60,7 +57,7 @@ def test_a_history_without_a_violation() -> None:
 
 
 BOTH_MOVE = [*HISTORY[:4], one(5, name="d", machine="m2", cores=2.5), one(6, "confirmed", cores=2.0, moving=A_MOVE)]
-CHANGED: list[tuple[str, str, list[Instance], list[Told]]] = [
+CHANGED = [
     ("lost", "release a on m2.* change 9: the log ends with 8", HISTORY[:8], SAID),
     ("lost", "place c .*that change is d on m1", [*HISTORY[:7], one(8, name="d")], SAID[:-1]),
     ("lost", "place a on m9", HISTORY, [*SAID, said("place", HISTORY[0], machine="m9")]),
@@ -83,13 +80,13 @@ CHANGED: list[tuple[str, str, list[Instance], list[Told]]] = [
 
 
 @each_row(("kind", "words", "history", "answers"), CHANGED, ids=[words for _, words, *_ in CHANGED])
-def test_each_violation_is_named(kind: str, words: str, history: list[Instance], answers: list[Told]) -> None:
+def test_each_violation_is_named(kind, words, history, answers):
     faults = verdict(history, answers).faults
     assert re.search(words, faults[0])
     assert {fault.partition(":")[0] for fault in faults} == {kind}
 
 
-def test_the_ledger_and_its_sums() -> None:
+def test_the_ledger_and_its_sums():
     """They are what the log adds up to, and what is due has ended."""
     last = HISTORY[7]
     assert verdict(live={}).faults == ["wrong: c: the log ends with change 8, the ledger has None"]
@@ -99,7 +96,7 @@ def test_the_ledger_and_its_sums() -> None:
     assert verdict(HISTORY[:5], now_s=60.0).wrong[-1] == "a should have ended by itself"
 
 
-def test_what_an_answer_says() -> None:
+def test_what_an_answer_says():
     """Of a placement each instance, of any other call its record."""
 
     class Answer:

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -38,24 +37,24 @@ CHAIN_MAX = 31
 """The longest chain of imports between modules, packages' own files aside."""
 
 
-def sources(*packages: str) -> list[Path]:
+def sources(*packages):
     return sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
 
 
-def module_name(path: Path) -> str:
+def module_name(path):
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 @cache
-def nodes(path: Path) -> list[ast.AST]:
+def nodes(path):
     return list(ast.walk(ast.parse(path.read_text())))
 
 
 @cache
-def imported(path: Path) -> set[str]:
+def imported(path):
     """Every module a file imports, at its top or inside a function."""
-    found: set[str] = set()
+    found = set()
     for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
@@ -65,20 +64,20 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-def is_under(module: str, listed: Iterable[str]) -> bool:
+def is_under(module, listed):
     return any(module == one or module.startswith(f"{one}.") for one in listed)
 
 
-def folders() -> dict[str, list[Path]]:
+def folders():
     """Return the modules of each folder, without the package's own file."""
-    found: dict[str, list[Path]] = {}
+    found = {}
     for path in sources(*PACKAGES):
         if path.name != "__init__.py":
             found.setdefault(module_name(path.parent / "__init__.py"), []).append(path)
     return found
 
 
-def test_every_folder_is_core_or_shell() -> None:
+def test_every_folder_is_core_or_shell():
     """A new folder is put into the contract of the core, or is inside one that touches the world."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     core = next(each["source_modules"] for each in contracts if each["name"].startswith("the core reaches"))
@@ -90,7 +89,7 @@ def test_every_folder_is_core_or_shell() -> None:
     assert {*core, *SHELL} <= known, "a folder that does not exist"
 
 
-def test_no_floor_is_too_full() -> None:
+def test_no_floor_is_too_full():
     """A folder that holds more is two ideas."""
     full = {name: len(modules) for name, modules in folders().items() if len(modules) > FLOOR_MAX and name not in LISTS}
     assert not full
@@ -98,7 +97,7 @@ def test_no_floor_is_too_full() -> None:
     assert not [folder for folder in runs if len(list(folder.glob("test_*.py"))) > FLOOR_MAX]
 
 
-def test_a_module_gives_a_name_once() -> None:
+def test_a_module_gives_a_name_once():
     """A constant or function that is defined again further down is another one for all that stands above it, too."""
     for path in sources(*PACKAGES, "tests"):
         names = [
@@ -110,12 +109,12 @@ def test_a_module_gives_a_name_once() -> None:
         assert len(names) == len(set(names)), f"{path}: {[name for name in names if names.count(name) > 1]}"
 
 
-def test_the_longest_chain_of_imports() -> None:
+def test_the_longest_chain_of_imports():
     """A change is understood by few modules below one another; a package's own file counts nothing."""
     modules = {module_name(path): path for path in sources(*PACKAGES) if path.name != "__init__.py"}
-    longest: dict[str, list[str]] = {}
+    longest = {}
 
-    def chain(module: str) -> list[str]:
+    def chain(module):
         if module not in longest:
             names = imported(modules[module]) & modules.keys()
             longest[module] = [module, *max((chain(name) for name in names), key=len, default=[])]
@@ -139,10 +138,10 @@ RUN_BY = {
 """Modules that no test comes near by an import, and what runs them as they are."""
 
 
-def test_every_module_is_tested() -> None:
+def test_every_module_is_tested():
     """A test imports it, or a module that a test imports; or it has examples, or is in `RUN_BY`, or is a process."""
     modules = {module_name(path): path for path in sources(*PACKAGES)}
-    tests: set[str] = set().union(*map(imported, sources("tests")))
+    tests = set().union(*map(imported, sources("tests")))
     examples = {name for name, path in modules.items() if ">>>" in path.read_text()}
     near = set().union(*(imported(modules[name]) for name in modules.keys() & (tests | examples)))
     left = modules.keys() - tests - examples - near
@@ -150,29 +149,29 @@ def test_every_module_is_tested() -> None:
     assert all((ROOT / file).is_file() for file in RUN_BY.values())
 
 
-def test_no_import_is_relative() -> None:
+def test_no_import_is_relative():
     """A reader sees from the line alone what is imported."""
     for path in sources(*PACKAGES):
         imported(path)
 
 
 @pytest.mark.parametrize(("folder", "listed"), [("filters", FILTERS), ("scores", SCORES)])
-def test_every_plugin_file_is_listed(folder: str, listed: tuple[type, ...]) -> None:
+def test_every_plugin_file_is_listed(folder, listed):
     """A file in the folder is in the tuple, and has a docstring; a class in the tuple is from a file of the folder."""
     files = {path.stem for path in (ROOT / "scorer" / "ranking" / folder).glob("*.py")} - {"__init__"}
     assert {plugin.__module__.rpartition(".")[2] for plugin in listed} == files
-    assert len({plugin.name for plugin in listed}) == len(listed)  # type: ignore[attr-defined]
+    assert len({plugin.name for plugin in listed}) == len(listed)
     assert all(inspect.getdoc(plugin) for plugin in listed)
 
 
 @each_row("command", COMMANDS)
-def test_every_command_can_be_run(command: str) -> None:
+def test_every_command_can_be_run(command):
     """Its module exists and has ``main(argv, environ) -> int``."""
     main = importlib.import_module(COMMANDS[command][0]).main
     assert list(inspect.signature(main).parameters) == ["argv", "environ"]
 
 
-def logged_events(path: Path) -> set[str]:
+def logged_events(path):
     """Every constant first argument of ``log.info`` and the like in a file."""
     found = set()
     for node in nodes(path):
@@ -186,7 +185,7 @@ def logged_events(path: Path) -> set[str]:
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 
 
-def test_events_are_named_alike() -> None:
+def test_events_are_named_alike():
     """A log line's event is the process and what happened, ``stream.broker.away``: dots, no mark but _."""
     events = {event for path in sources(*PACKAGES) for event in logged_events(path)}
     assert len(events) > 50
@@ -194,7 +193,7 @@ def test_events_are_named_alike() -> None:
     assert not wrong
 
 
-def test_the_agent_is_light() -> None:
+def test_the_agent_is_light():
     """It runs on every host: no numpy, no faust, nothing for terminals or plots in its process."""
     heavy = {"numpy", "faust", "aiokafka", "rich", "matplotlib", "redis", "streams.worker.app", "scorer"}
     code = "import sys, streams.agent.__main__; print(*sys.modules, sep='\\n')"
@@ -202,7 +201,7 @@ def test_the_agent_is_light() -> None:
     assert not heavy & set(loaded)
 
 
-def texts() -> list[tuple[Path, str]]:
+def texts():
     """Return every text file of the project, with its text."""
     asked = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=False, cwd=ROOT)
     paths = [ROOT / name for name in asked.stdout.split("\n") if name] or sources(*PACKAGES, "tests")
@@ -213,7 +212,7 @@ def texts() -> list[tuple[Path, str]]:
     ]
 
 
-def test_the_project_names_no_place_it_was_made_in() -> None:
+def test_the_project_names_no_place_it_was_made_in():
     """No path of a machine it was written on, no host of a package registry, no number of a tracker's entry."""
     registries = ("pypi" + ".org", "pythonhosted" + ".org", "maven" + ".org", "proxy.golang" + ".org", "npmjs" + ".org")
     wrong = re.compile(
@@ -224,7 +223,7 @@ def test_the_project_names_no_place_it_was_made_in() -> None:
         assert not found, f"{path} says {found and found[0]!r}"
 
 
-def test_no_conflict_of_two_changes_is_left() -> None:
+def test_no_conflict_of_two_changes_is_left():
     """No file has the marks between which git writes both sides."""
     marks = re.compile(r"^(?:" + "<" * 7 + "|" + ">" * 7 + r")(?: |$)", re.MULTILINE)
     assert not [path for path, text in texts() if marks.search(text)]

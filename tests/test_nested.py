@@ -1,9 +1,7 @@
 """Whoever reads JSON of another reads one that nests without end, too: each reader has its own error, and no other."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -49,18 +47,18 @@ KEYS = (
 )  # fmt: skip
 """Where the nested value stands: under a name that no reader knows, and under others."""
 DEPTHS = (70, 950, 2_000, 100_000)
-HEADS: tuple[dict[str, Any], ...] = (
+HEADS = (
     {},
     {"v": 1, "id": "q", "method": "place", "type": "sample", "kind": "PodList", "apiVersion": "v1"},
     {"version": 1, "generation": 1, "state": "reserved", "machine": "m", "id": "i", "amounts": {}},
 )
 
 
-def query_of(raw: bytes) -> Query:
+def query_of(raw):
     return Query(id="q", method="m", params=msgspec.Raw(raw))
 
 
-def rpc(method: str) -> Callable[[bytes], object]:
+def rpc(method):
     return lambda raw: read_params(
         RPC[method].parameters, read_object(Query(id="q", method=method, params=msgspec.Raw(raw)))
     )
@@ -69,20 +67,20 @@ def rpc(method: str) -> Callable[[bytes], object]:
 class _Wire:
     """Answers everything with the same bytes."""
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw):
         self._raw = raw
 
-    def one(self, *_: object) -> bytes:
+    def one(self, *_):
         return self._raw
 
 
-def _last_check(raw: bytes) -> object:
+def _last_check(raw):
     found = object.__new__(LastCheck)
-    found._wire, found._key = _Wire(raw), "checked"  # type: ignore[assignment]
+    found._wire, found._key = _Wire(raw), "checked"
     return found.read()
 
 
-READERS: dict[str, tuple[Callable[[bytes], object], tuple[type[Exception], ...]]] = {
+READERS = {
     "any value": (read_json, (msgspec.DecodeError,)),
     "a sample": (decode, (Rejected,)),
     "a query": (read_query, ()),
@@ -129,7 +127,7 @@ READERS: dict[str, tuple[Callable[[bytes], object], tuple[type[Exception], ...]]
 """By what is read: the reader, and what it may raise."""
 
 
-def nested(depth: int) -> list[bytes]:
+def nested(depth):
     """Return values so deep: alone, in objects, and under each key beside what a reader wants to see first."""
     deep = b"[" * depth + b"]" * depth
     found = [deep, b'{"a":' * depth + b"1" + b"}" * depth]
@@ -140,7 +138,7 @@ def nested(depth: int) -> list[bytes]:
 
 
 @each_row("name", READERS)
-def test_a_value_that_nests_without_end_has_the_readers_own_error(name: str) -> None:
+def test_a_value_that_nests_without_end_has_the_readers_own_error(name):
     """At 70 levels, at those where the parser gives up, and far beyond."""
     act, errors = READERS[name]
     for raw in [one for depth in DEPTHS for one in nested(depth)]:
@@ -155,7 +153,7 @@ def test_a_value_that_nests_without_end_has_the_readers_own_error(name: str) -> 
 READS_JSON = ("json.Decoder", "json.decode", "json.loads", "json.load(")
 
 
-def test_json_is_read_nowhere_else() -> None:
+def test_json_is_read_nowhere_else():
     """A new place where JSON is parsed uses `schemas.values.read_json`, or is tried here."""
     known = {
         "schemas/messages/sample.py", "schemas/tables/window_table.py",
@@ -197,21 +195,21 @@ WRONG = {
 
 @each_row("raw", WRONG.values(), WRONG)
 @each_row("name", LEFT_OUT)
-def test_no_entry_of_another_ends_a_reader(name: str, raw: bytes) -> None:
+def test_no_entry_of_another_ends_a_reader(name, raw):
     """An entry that nests 2,000 deep is left out as one that is torn, or only its unknown field is (Python 3.13)."""
     found = READERS[name][0](raw)
     assert not found or found == Learned()
 
 
 @each_row("raw", WRONG.values(), WRONG)
-def test_there_is_one_error(raw: bytes) -> None:
+def test_there_is_one_error(raw):
     for reads in (read_json, lambda given: read_as(given, MachineFacts)):
         with pytest.raises(msgspec.DecodeError):
             reads(raw)
 
 
 @each_row("depth, good", [(DEPTH_MAX, True), (DEPTH_MAX + 1, False), (900, False)])
-def test_depth_without_a_type_is_bounded(depth: int, good: bool) -> None:
+def test_depth_without_a_type_is_bounded(depth, good):
     """What the parser can read but others could not walk through is refused, in lists and in objects."""
     for raw in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
         if good:

@@ -4,22 +4,22 @@ import pytest
 
 from tests.rows import each_row
 
-SEEN: list[tuple[int, int]] = []
+SEEN = []
 
 
 @each_row("left", [1, 2])
 @each_row(("right", "total"), [(1, 2), pytest.param(2, 3, id="two")])
-def test_each_row_of_each_table_is_tried(left: int, right: int, total: int, tmp_path: object) -> None:
+def test_each_row_of_each_table_is_tried(left, right, total, tmp_path):
     assert tmp_path
     SEEN.append((left, right))
     assert SEEN[-1] == [(1, 1), (1, 2), (2, 1), (2, 2)][len(SEEN) - 1]
     assert total == right + 1
 
 
-def test_every_row_that_fails_is_named() -> None:
+def test_every_row_that_fails_is_named():
 
     @each_row("number", range(4), ids=["none", "assertion", "zero", "silent"])
-    def check(number: int) -> None:
+    def check(number):
         assert number != 1
         if number == 3:
             with pytest.raises(ValueError, match="x"):
@@ -32,11 +32,11 @@ def test_every_row_that_fails_is_named() -> None:
     assert notes == [["row: assertion"], ["row: zero"], ["row: silent"]]
 
 
-def test_a_row_that_is_skipped_skips_no_other() -> None:
+def test_a_row_that_is_skipped_skips_no_other():
     tried = []
 
     @each_row("number", [1, 2, 3])
-    def check(number: int) -> None:
+    def check(number):
         tried.append(number)
         if number == 2:
             pytest.skip("not here")
@@ -46,6 +46,6 @@ def test_a_row_that_is_skipped_skips_no_other() -> None:
     assert tried == [1, 2, 3]
 
 
-def test_a_table_without_rows_is_refused() -> None:
+def test_a_table_without_rows_is_refused():
     with pytest.raises(ValueError, match="has rows"):
         each_row("number", [])

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -36,14 +35,14 @@ SECRETS = ("redis_password", "redis_sentinel_password", "kafka_sasl_password")
 
 
 @pytest.fixture(autouse=True)
-def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_server(monkeypatch):
     """Nothing is reached, nothing is asked of this machine's own settings."""
     for name in list(os.environ):
         if name.startswith("WINDWARD_"):
             monkeypatch.delenv(name)
 
 
-def told(command: str, argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+def told(command, argv, capsys):
     """Run a command that must refuse its settings; return all that it said."""
     assert main([command, *argv]) == 2
     out, err = capsys.readouterr()
@@ -55,9 +54,7 @@ def told(command: str, argv: list[str], capsys: pytest.CaptureFixture[str]) -> s
 @each_row("command", COMMANDS)
 @each_row("name", [*SECRETS, "password", "redis_passwort", "ledger_password"])
 @each_row("form", ["{flag} {secret}", "{flag}={secret}", "--config {flag}={secret}"])
-def test_a_secret_given_as_a_flag_is_not_echoed(
-    command: str, name: str, form: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_secret_given_as_a_flag_is_not_echoed(command, name, form, capsys):
     """Whether the command has that secret or not, and whatever would take the value for its argument."""
     argv = form.format(flag="--" + name.replace("_", "-"), secret=SECRET).split()
     if argv[0] == "--config":
@@ -67,7 +64,7 @@ def test_a_secret_given_as_a_flag_is_not_echoed(
 
 @each_row("url", URLS)
 @each_row("name", ["redis_url", "ledger_url", "windows_url"])
-def test_no_part_of_a_wrong_url_is_echoed(url: str, name: str, tmp_path: Path) -> None:
+def test_no_part_of_a_wrong_url_is_echoed(url, name, tmp_path):
     """By flag, variable or file; what is accepted holds no secret and is named without its options."""
     config = tmp_path / "c.toml"
     config.write_text(f"[all]\n{name} = [{url.encode('unicode_escape').decode()!r}]\n")
@@ -81,14 +78,14 @@ def test_no_part_of_a_wrong_url_is_echoed(url: str, name: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("brokers", BROKERS)
-def test_credentials_among_the_brokers_are_not_echoed(brokers: str) -> None:
+def test_credentials_among_the_brokers_are_not_echoed(brokers):
     with pytest.raises(SettingsError) as refused:
         load_settings(PipelineSettings, "x", ["--kafka", brokers], {})
     assert SECRET not in str(refused.value)
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_a_secret_file_that_cannot_be_read_is_not_named(name: str, tmp_path: Path) -> None:
+def test_a_secret_file_that_cannot_be_read_is_not_named(name, tmp_path):
     """The variable is: its value may be the secret itself, given by mistake."""
     bad = tmp_path / SECRET
     bad.write_bytes(b"\xff\xfe")
@@ -102,7 +99,7 @@ def test_a_secret_file_that_cannot_be_read_is_not_named(name: str, tmp_path: Pat
 
 @each_row("name", SECRETS)
 @each_row("value", [f"['{SECRET}']", f"{{a = '{SECRET}'}}", "7"])
-def test_a_secret_of_a_wrong_type_is_not_echoed(name: str, value: str, tmp_path: Path) -> None:
+def test_a_secret_of_a_wrong_type_is_not_echoed(name, value, tmp_path):
     config = tmp_path / "c.toml"
     config.write_text(f"[all]\n{name} = {value}\n")
     with pytest.raises(SettingsError, match=f"^{name}: ") as refused:
@@ -110,13 +107,13 @@ def test_a_secret_of_a_wrong_type_is_not_echoed(name: str, value: str, tmp_path:
     assert SECRET not in str(refused.value)
 
 
-def test_settings_do_not_show_their_secrets() -> None:
+def test_settings_do_not_show_their_secrets():
     settings = PipelineSettings(redis_password=SECRET, kafka_sasl_password=SECRET)
     assert SECRET not in repr(settings)
     assert settings.redis_password == SECRET
 
 
-def test_every_secret_of_every_command_is_marked() -> None:
+def test_every_secret_of_every_command_is_marked():
     for module, _ in COMMANDS.values():
         for kind in vars(importlib.import_module(module)).values():
             if isinstance(kind, type) and dataclasses.is_dataclass(kind):
@@ -126,7 +123,7 @@ def test_every_secret_of_every_command_is_marked() -> None:
 
 @each_row("url", URLS)
 @each_row("kind", [Client, AsyncClient])
-def test_a_client_does_not_echo_its_url(url: str, kind: Any) -> None:
+def test_a_client_does_not_echo_its_url(url, kind):
     """Refused, or unreachable: the message has host and port, nothing else of the URL."""
     url = url.replace("@h", f"@{NOBODY}").replace("//h", f"//{NOBODY}").replace(f"{NOBODY}/", f"{NOBODY}:1/")
     with pytest.raises((WindwardError, TypeError)) as refused:  # redis-py: no such option
@@ -141,7 +138,7 @@ def test_a_client_does_not_echo_its_url(url: str, kind: Any) -> None:
 
 
 @each_row("setting", ["--redis-username", "--prefix", "--timeout", "--log-level", "--no-such", "-x", "x"])
-def test_an_error_echoes_little_of_what_was_given(setting: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_echoes_little_of_what_was_given(setting, capsys):
     """200 characters at most, of a megabyte."""
     given = "y" * 100_000
     argv = [setting, given] if setting.startswith("--") and setting != "--no-such" else [setting + given]
@@ -152,7 +149,7 @@ def test_an_error_echoes_little_of_what_was_given(setting: str, capsys: pytest.C
     assert str(refused.value).count("y") < 220
 
 
-def test_a_broken_pipe_is_no_traceback(tmp_path: Path) -> None:
+def test_a_broken_pipe_is_no_traceback(tmp_path):
     """Exit code 141, as a shell reports it, buffered or not, and nothing on stderr of it."""
     lines = (Path(__file__).parents[1] / "docs/examples/samples.jsonl").read_bytes() * 3
     file = tmp_path / "samples.jsonl"

@@ -7,7 +7,6 @@ examples in them are no sentences.
 import ast
 import inspect
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -39,7 +38,7 @@ _END = re.compile(r"(?<=[.!?:;])\s+")
 
 
 @cache
-def docstrings() -> list[tuple[str, int, str]]:
+def docstrings():
     """Return file, line and text of each docstring, those of attributes too."""
     found = []
     for package in PACKAGES:
@@ -54,7 +53,7 @@ def docstrings() -> list[tuple[str, int, str]]:
     return found
 
 
-def sentences(text: str) -> Iterator[str]:
+def sentences(text):
     r"""Yield the sentences of a docstring; what stands in backticks counts as one word.
 
     >>> list(sentences("One `a b` two. Three:\n\n    x = 1\n\nname   meaning\nFour."))
@@ -68,7 +67,7 @@ def sentences(text: str) -> Iterator[str]:
         yield from (each.strip() for each in _END.split(plain) if each.strip())
 
 
-def left_out(text: str) -> list[str]:
+def left_out(text):
     """Return the words of a text that have another one in their place.
 
     >>> left_out("Somebody adds a `newcomer`."), left_out("newcomer:")
@@ -79,7 +78,7 @@ def left_out(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_sentence_is_short(package: str) -> None:
+def test_a_sentence_is_short(package):
     """At most `WORDS_MAX` words; most have far fewer."""
     long = [
         f"{name}:{line}: {len(sentence.split())} words: {sentence}"
@@ -92,7 +91,7 @@ def test_a_sentence_is_short(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_one_word_for_one_thing(package: str) -> None:
+def test_one_word_for_one_thing(package):
     texts = [(f"{name}:{line}", text) for name, line, text in docstrings() if name.startswith(f"{package}/")]
     scripts = sorted((ROOT / package).rglob("*.lua"))
     texts += [(f"{path.relative_to(ROOT)}", path.read_text()) for path in scripts]
@@ -100,7 +99,7 @@ def test_one_word_for_one_thing(package: str) -> None:
     assert not found, "\n".join(found)
 
 
-def test_one_word_for_one_thing_in_documents() -> None:
+def test_one_word_for_one_thing_in_documents():
     """README and the pages of `docs`, but the glossary, which has the older words in its last table."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     texts = {page.name: page.read_text() for page in pages if page.name != "glossary.md"}
@@ -109,7 +108,7 @@ def test_one_word_for_one_thing_in_documents() -> None:
     assert not found, "\n".join(found)
 
 
-def test_the_docstrings_are_read() -> None:
+def test_the_docstrings_are_read():
     """The rules above would hold of an empty list, too."""
     assert len(docstrings()) > 4_000
     assert max(len(sentence.split()) for _, _, text in docstrings() for sentence in sentences(text)) > WORDS_MAX - 10

@@ -2,14 +2,11 @@
 
 import json
 import time
-from collections.abc import Sequence
 from contextlib import closing
-from typing import Any
 
 import msgspec
 import numpy as np
 
-from schemas.names import Names
 from schemas.resources import RESOURCES
 from schemas.tables.partition_windows import ROW, VERSION
 from schemas.tables.window_table import PERCENTILES, Header, TableError, decode_table, encode_table
@@ -20,15 +17,8 @@ GIB = 2.0**30
 
 
 def window_table(
-    machines: Sequence[str],
-    *,
-    utilization: float | Sequence[float] = 0.2,
-    capacity: Sequence[float] = (16.0, 64 * GIB, 1.25e9),
-    at: float | None = None,
-    facts: int = 0,
-    offset: int = 0,
-    partition: int = 0,
-) -> bytes:
+    machines, *, utilization=0.2, capacity=(16.0, 64 * GIB, 1.25e9), at=None, facts=0, offset=0, partition=0
+):
     """Return a table of machines of one size, each carrying a share of it, with full windows.
 
     ``capacity`` is of the first resources; of the others nothing is known.
@@ -39,7 +29,7 @@ def window_table(
     known = [*capacity, *[np.nan] * (resources - len(capacity))]
     size = np.repeat(np.array(known)[:, None], count, axis=1)
     mean = np.broadcast_to(size * np.asarray(utilization), (windows, resources, count))
-    columns: dict[str, Any] = {
+    columns = {
         "at": np.full(count, now),
         "skew": np.zeros(count, np.float32),
         "end": np.full(count, now),
@@ -64,13 +54,13 @@ def window_table(
     return encode_table(header, columns, "\n".join(machines).encode())
 
 
-def of_partition(raw: bytes, partition: int) -> bytes:
+def of_partition(raw, partition):
     """Return a table as the stream app writes it for another partition."""
     table = decode_table(raw)
     return encode_table(msgspec.structs.replace(table.header, partition=partition), table.columns, table.names)
 
 
-def unsummed(raw: bytes, **header: Any) -> bytes:
+def unsummed(raw, **header):
     """Return a table as writers before the checksum left it, with another header: to damage it, and to be read."""
     length = int.from_bytes(raw[8:12], "little")
     fields = json.loads(raw[12 : 12 + length]) | header
@@ -80,13 +70,13 @@ def unsummed(raw: bytes, **header: Any) -> bytes:
     return raw[:8] + len(head).to_bytes(4, "little") + head + raw[12 + length :]
 
 
-def no_changes(base: bytes) -> bytes:
+def no_changes(base):
     table = decode_table(base)
     columns = {name: column[..., :0] for name, column in table.columns.items()} | {ROW: np.zeros(0, np.uint32)}
     return encode_table(msgspec.structs.replace(table.header, machines=0), columns, b"")
 
 
-def changes_of(base: bytes, rows: Sequence[int], **figures: Any) -> bytes:
+def changes_of(base, rows, **figures):
     """Return the changes of a base of `window_table` in which these rows changed; ``figures`` are its arguments."""
     table = decode_table(base)
     changed = decode_table(window_table([table.machines[row] for row in rows], **figures))
@@ -94,9 +84,9 @@ def changes_of(base: bytes, rows: Sequence[int], **figures: Any) -> bytes:
     return encode_table(header, {**changed.columns, ROW: np.array(rows, np.uint32)}, changed.names)
 
 
-def values(names: Names, tables: Sequence[bytes]) -> dict[str, bytes]:
+def values(names, tables):
     """Return by key what the stream app stores of one table a partition; a value that is none is stored as it is."""
-    found: dict[str, bytes] = {}
+    found = {}
     for partition, raw in enumerate(tables):
         try:
             base = of_partition(raw, partition) if partition else raw
@@ -107,9 +97,9 @@ def values(names: Names, tables: Sequence[bytes]) -> dict[str, bytes]:
     return found
 
 
-def publish(to: Wire | str, names: Names, tables: Sequence[bytes], facts: Sequence[dict[str, Any]] = ()) -> None:
+def publish(to, names, tables, facts=()):
     """Write one table a partition, and the facts of the machines in each; to a URL over a connection of its own."""
-    commands: list[tuple[Any, ...]] = [("SET", key, value) for key, value in values(names, tables).items()]
+    commands = [("SET", key, value) for key, value in values(names, tables).items()]
     for partition, said in enumerate(facts):
         for machine, one in said.items():
             commands.append(("HSET", names.facts(partition), machine, msgspec.json.encode(one)))

@@ -17,19 +17,17 @@ import numpy as np
 
 from ops.replay.report.measures import measure
 from ops.replay.simulator.policies import ProfilePolicy
-from ops.replay.simulator.simulation import Outcome, simulate
+from ops.replay.simulator.simulation import simulate
 from ops.replay.traces.formats import read_lives, read_trace
 from ops.replay.traces.trace import part_of
-from ops.replay.workload import Workload
 from ops.replay.worlds.worlds import Shape, build_world
 from scorer.ranking.profiles.catalogue import built_in_profiles
-from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.scores.apart import Apart
 
 EVERY_MINUTES = 60
 
 
-def in_clusters(world: Workload, members: int, per_machine: int) -> tuple[Workload, list[int]]:
+def in_clusters(world, members, per_machine):
     """Return the world with clusters of which so many members run at a time, and the cluster of each instance."""
     clusters = max(1, len(world.machines) * per_machine // members)
     of = np.random.default_rng([world.seed, 6]).integers(clusters, size=len(world.instances)).tolist()
@@ -39,7 +37,7 @@ def in_clusters(world: Workload, members: int, per_machine: int) -> tuple[Worklo
     return replace(world, requests=requests), of
 
 
-def together(outcome: Outcome, of: list[int]) -> float:
+def together(outcome, of):
     """Return of how many pairs of a cluster, in the mean over the minutes after the fill, both are on one machine."""
     fleet, clusters, pairs, same = outcome.fleet, np.array(of), 0, 0
     for minute in range(outcome.workload.fill_minutes, outcome.workload.minutes, EVERY_MINUTES):
@@ -52,13 +50,13 @@ def together(outcome: Outcome, of: list[int]) -> float:
     return same / max(pairs, 1)
 
 
-def without_apart(profile: Profile) -> Profile:
+def without_apart(profile):
     return replace(
         profile, name="without", scores=tuple(one for one in profile.scores if not isinstance(one.score, Apart))
     )
 
 
-def main() -> int:
+def main():
     """Replay each world twice; print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("traces", nargs="+", type=Path)

@@ -27,7 +27,7 @@ from tests.support.sentinels import eventually
 from tests.window_tables import publish, window_table
 
 PLAIN = {"appendonly": "no", "appendfsync": "everysec", "min-replicas-to-write": "0"}
-WAYS: dict[str, tuple[dict[str, str], int]] = {
+WAYS = {
     "nothing": ({}, 0),
     "AOF everysec": ({"appendonly": "yes"}, 0),
     "AOF always": ({"appendonly": "yes", "appendfsync": "always"}, 0),
@@ -39,11 +39,11 @@ WAYS: dict[str, tuple[dict[str, str], int]] = {
 """By name: settings of the server beside `PLAIN`, and the replicas that a scorer waits for."""
 
 
-def measure(url: str, prefix: str, clients: int, seconds: float) -> tuple[float, float]:
+def measure(url, prefix, clients, seconds):
     """Return placements a second, and the median time of one in milliseconds; each is released again."""
     until, times = time.monotonic() + seconds, list[float]()
 
-    def work() -> None:
+    def work():
         with Client(url, prefix, timeout_s=30) as client:
             while time.monotonic() < until:
                 started = time.perf_counter()
@@ -59,14 +59,14 @@ def measure(url: str, prefix: str, clients: int, seconds: float) -> tuple[float,
     return len(times) / seconds, median(times) * 1e3
 
 
-def main() -> int:
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for name, default in (("rounds", 7), ("seconds", 2), ("clients", 8), ("machines", 500)):
         parser.add_argument(f"--{name}", type=int, default=default)
     asked = parser.parse_args()
     port = free_port()
     url = f"redis://127.0.0.1:{port}/0"
-    found: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
+    found = {way: [] for way in WAYS}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for number, options in enumerate([(), *[("--replicaof", f"127.0.0.1 {port}")] * 2]):

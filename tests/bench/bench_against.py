@@ -24,25 +24,23 @@ checkout cannot give is left out.
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from scorer.client import Client
 from tests.bench.bench_batches import KINDS, Batches
-from tests.bench.bench_mixed import DecisionsAlone, MixedLoad, decisions_alone, echo_on
-from tests.bench.pairs import Figures, in_pairs, ratio_between, told, two_sides
-from tests.bench.servers import Rig, own_rig, own_scorer, processor_us
+from tests.bench.bench_mixed import MixedLoad, decisions_alone, echo_on
+from tests.bench.pairs import in_pairs, ratio_between, told, two_sides
+from tests.bench.servers import own_rig, own_scorer, processor_us
 
 SLOWER = 1.05
 PAIRS_MIN = 6
 """With fewer the interval of a ratio has less than 95 % confidence, and nothing is judged."""
 RATES = ("placements/s", "instances/s")
 COSTS = ("p50", "p99", "scorer", "server", "fold", "write", "flush", "decision", "seconds", "processor")
-CALLS: dict[str, Callable[[Client], object]] = {
+CALLS = {
     "health": lambda client: client.health(),
     "rank": lambda client: client.rank(cpu=0.5, memory="1G"),
     "place": lambda client: client.place(cpu=0.001, memory="1M", ttl_s=1),
@@ -51,7 +49,7 @@ CALLS_A_TURN = 300
 BATCH = 640
 SAMPLES = 500
 DECISIONS = 100
-QUESTIONS: dict[str, dict[str, Any]] = {
+QUESTIONS = {
     **{what: {"call": what} for what in CALLS},
     "mixed": {"mixed": "mixed"},
     "plain 64": {"mixed": "plain 64"},
@@ -65,11 +63,11 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 class HotFigures:
     """Measures what is asked, on the scorer at work or on its parts."""
 
-    def __init__(self, rig: Rig, alone: DecisionsAlone | None) -> None:
+    def __init__(self, rig, alone):
         self._rig, self._alone = rig, alone
         self._mixed, self._batches = MixedLoad(rig), Batches(rig)
 
-    def __call__(self, call: str = "", mixed: str = "", batch: str = "", alone: str = "") -> Figures:
+    def __call__(self, call="", mixed="", batch="", alone=""):
         if call:
             return self._calls(CALLS[call])
         if mixed:
@@ -82,7 +80,7 @@ class HotFigures:
             return self._alone.fold(SAMPLES)
         return first_answer(self._alone.url) if alone == "first answer" else self._alone("mixed", DECISIONS)
 
-    def _calls(self, call: Callable[[Client], object]) -> Figures:
+    def _calls(self, call):
         rig, times = self._rig, np.empty(CALLS_A_TURN)
         rig.refresh()
         with Client(rig.url, timeout_s=30) as client:
@@ -99,7 +97,7 @@ class HotFigures:
         return {"p50": p50, "p99": p99, **{name: (after[name] - before[name]) / CALLS_A_TURN for name in before}}
 
 
-def first_answer(url: str) -> Figures:
+def first_answer(url):
     """Return how long a scorer takes from its start to its first placement, seconds."""
     started = time.perf_counter()
     with own_scorer(url) as scorer, Client(url, timeout_s=60) as client:
@@ -108,7 +106,7 @@ def first_answer(url: str) -> Figures:
 
 
 @contextmanager
-def hot_figures(machines: int) -> Iterator[HotFigures]:
+def hot_figures(machines):
     with ExitStack() as stack:
         rig = stack.enter_context(own_rig(machines))
         stack.enter_context(echo_on(rig.url))
@@ -119,7 +117,7 @@ def hot_figures(machines: int) -> Iterator[HotFigures]:
         yield HotFigures(rig, alone)
 
 
-def slower(pairs: Sequence[tuple[Figures, Figures]]) -> Iterator[str]:
+def slower(pairs):
     """Name the figures that are slower, each with its ratio; none of too few pairs.
 
     >>> list(slower([({"p50": 10.0, "p99": 10.0}, {"p50": 12.0, "p99": 10.4})] * 6))
@@ -133,7 +131,7 @@ def slower(pairs: Sequence[tuple[Figures, Figures]]) -> Iterator[str]:
             yield f"{name} {ratio}"
 
 
-def main() -> int:
+def main():
     """Measure in pairs; print medians and ratios, and what is slower."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("other", type=Path, help="a source tree of the other commit")

@@ -30,12 +30,12 @@ from tests.support.pipeline import await_condition
 Figures = dict[str, float]
 
 
-def windward(name: str, folder: Path, *arguments: str) -> LocalProcess:
+def windward(name, folder, *arguments):
     command = [sys.executable, "-m", "ops.cli.main", name, *arguments]
     return LocalProcess(name, command, log=folder / f"{name}.log").spawn()
 
 
-def probe_ages(client: Client, producer: KafkaProducer, probes: int, pause_s: float) -> np.ndarray:
+def probe_ages(client, producer, probes, pause_s):
     """Return the age of each probe when it was first seen in an answer, in milliseconds."""
     ages = np.empty(probes)
     for seq in range(probes):
@@ -47,7 +47,7 @@ def probe_ages(client: Client, producer: KafkaProducer, probes: int, pause_s: fl
     return ages
 
 
-def broker_ages(consumer: KafkaConsumer, producer: KafkaProducer, probes: int, pause_s: float) -> np.ndarray:
+def broker_ages(consumer, producer, probes, pause_s):
     """Return how long each probe took to a bare consumer of its partition, in milliseconds."""
     ages = np.empty(probes)
     for seq in range(probes):
@@ -61,16 +61,16 @@ def broker_ages(consumer: KafkaConsumer, producer: KafkaProducer, probes: int, p
     return ages
 
 
-def send_probe(producer: KafkaProducer, seq: int) -> float:
+def send_probe(producer, seq):
     """Send a sample of the machine ``probe``, and return its moment: now."""
-    at: float = time.time()
+    at = time.time()
     moments = Moments(10, 1.0, 0.0, 1.0, 64.0)
     sample = Sample(v=1, machine="probe", boot=1, seq=seq, at=at, interval_s=10.0, cpu=moments, memory=moments)
     producer.send("windward.samples.v1", key=b"probe", value=encode(sample))
     return at
 
 
-def newest_at(client: Client) -> float:
+def newest_at(client):
     """Return the event time of the probe's newest sample in the scorer's view, to some milliseconds."""
     try:
         return time.time() - client.machines(names=["probe"])["machines"][0]["age_s"]
@@ -78,7 +78,7 @@ def newest_at(client: Client) -> float:
         return 0.0
 
 
-def measure(machines: int, interval_s: int, probes: int) -> Figures:
+def measure(machines, interval_s, probes):
     folder = Path(tempfile.mkdtemp(prefix="windward-age-"))
     with LocalBroker() as broker, LocalValkey(directory=folder) as valkey:
         ensure_topics(TopicSettings(kafka=broker.address))
@@ -121,7 +121,7 @@ def measure(machines: int, interval_s: int, probes: int) -> Figures:
     return figures | {f"{name} %": share for name, share in shares.items()}
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", type=int, default=5000)
     parser.add_argument("--interval-s", type=int, default=10)
@@ -132,7 +132,7 @@ def main() -> None:
     print(", ".join(f"{name} {value:.1f}" for name, value in figures.items()))
 
 
-def known(client: Client) -> int:
+def known(client):
     """Return how many machines the scorer has data of."""
     try:
         return int(client.machines(limit=1)["total"])

@@ -14,11 +14,9 @@ import json
 import sys
 import time
 import uuid
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import psutil
 
@@ -34,7 +32,7 @@ RSS_BYTES_MAX = 64 * 2**20
 WARM_UP_S = 5.0
 
 
-def groups_of(pods: int) -> list[str]:
+def groups_of(pods):
     """Return the control groups of pods of two containers, as a kubelet makes them with the driver systemd."""
     found = []
     for number in range(pods):
@@ -46,7 +44,7 @@ def groups_of(pods: int) -> list[str]:
 
 
 @contextmanager
-def real_groups(pods: int) -> Iterator[Path]:
+def real_groups(pods):
     """Make the groups of pods in this kernel, below a group of their own."""
     top = find_root(Path("/"))
     if top is None:
@@ -66,7 +64,7 @@ def real_groups(pods: int) -> Iterator[Path]:
             each.rmdir()
 
 
-def measure(seconds: float, *, away: bool, instances: int = 0, pods: int = 0, real: bool = False) -> dict[str, Any]:
+def measure(seconds, *, away, instances=0, pods=0, real=False):
     """Return the share of a core and the memory of an agent over so many seconds, its start not counted."""
     with ExitStack() as stack:
         tree = Tree(Path(stack.enter_context(TemporaryDirectory())) / "machine")
@@ -102,7 +100,7 @@ def measure(seconds: float, *, away: bool, instances: int = 0, pods: int = 0, re
         }
 
 
-def main() -> int:
+def main():
     """Measure, print, judge."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=300.0)

@@ -9,23 +9,19 @@ of scorer and server an instance, us; for a batch of ``--beside`` instances how 
 took, p50 and p99 in ms, which places one of the mixed load every 10 ms. No window is written meanwhile.
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from scorer.client import Client, WindwardError
 from tests.bench.mixed_requests import ONE_SIZE, Requests
-from tests.bench.pairs import Figures, in_pairs, told, two_sides
-from tests.bench.servers import Rig, own_rig
+from tests.bench.pairs import in_pairs, told, two_sides
+from tests.bench.servers import own_rig
 
 KINDS = ("identical", "64 sizes", "all different")
 EVERY_S = 0.01
@@ -33,7 +29,7 @@ TTL_S = 3_600.0
 TIMEOUT_S = 600.0
 
 
-def batch(kind: str, name: str, count: int) -> dict[str, Any]:
+def batch(kind, name, count):
     if kind == "identical":
         cpu, memory = ONE_SIZE
         return {"id": name, "cpu": cpu, "memory": memory, "count": count, "ttl_s": TTL_S}
@@ -42,11 +38,11 @@ def batch(kind: str, name: str, count: int) -> dict[str, Any]:
     return {"instances": [{"id": f"{name}-{n}", "ttl_s": TTL_S, **each} for n, each in enumerate(alike)]}
 
 
-def different(number: int) -> dict[str, float]:
+def different(number):
     return {"cpu": 0.001 * (1 + number % 97), "memory": 1e6 + number}
 
 
-def place_batch(url: str, asked: dict[str, Any], told: multiprocessing.Queue[Any]) -> None:
+def place_batch(url, asked, told):
     """Place a batch; tell the names of its instances, and how long it took."""
     with Client(url, timeout_s=TIMEOUT_S) as client:
         client.health()
@@ -63,15 +59,15 @@ def place_batch(url: str, asked: dict[str, Any], told: multiprocessing.Queue[Any
 class Batches:
     """Measures batches on one scorer."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, rig):
         self._rig = rig
         self._turns = 0
 
-    def __call__(self, kind: str, count: int, beside: bool = False) -> Figures:
+    def __call__(self, kind, count, beside=False):
         """Return the figures of a batch; ``beside``: of another client meanwhile."""
         self._turns += 1
         rig = self._rig
-        told: multiprocessing.Queue[Any] = multiprocessing.Queue()
+        told = multiprocessing.Queue()
         rig.refresh()
         asked = batch(kind, f"batch-{self._turns}", count)
         process = multiprocessing.Process(target=place_batch, args=(rig.url, asked, told), daemon=True)
@@ -92,7 +88,7 @@ class Batches:
             return {"wait p50": p50, "wait p99": p99, "longest": waits.max(), "instances/s": count / elapsed_s}
         return {"instances/s": count / elapsed_s, **{name: (after[name] - before[name]) / count for name in before}}
 
-    def _place_beside(self, told: multiprocessing.Queue[Any]) -> tuple[np.ndarray, list[str]]:
+    def _place_beside(self, told):
         """Place one by one until the batch has ended; return how long each took, ms, and the names."""
         times, placed = [], []
         requests = Requests("mixed", self._turns)
@@ -108,12 +104,12 @@ class Batches:
 
 
 @contextmanager
-def batches(machines: int) -> Iterator[Batches]:
+def batches(machines):
     with own_rig(machines) as rig:
         yield Batches(rig)
 
 
-def main() -> int:
+def main():
     """Measure in pairs; print medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("other", type=Path, help="a source tree of the other commit")
@@ -122,7 +118,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1_000)
     parser.add_argument("--beside", type=int, default=10_000, help="instances of the batch beside others; 0: none")
     given = parser.parse_args()
-    questions: list[dict[str, Any]] = [{"kind": kind, "count": given.count} for kind in KINDS]
+    questions = [{"kind": kind, "count": given.count} for kind in KINDS]
     if given.beside:
         questions += [{"kind": kind, "count": given.beside, "beside": True} for kind in KINDS]
     with two_sides(given.other, "tests.bench.bench_batches:batches", machines=given.machines) as sides:

@@ -20,21 +20,19 @@ import sys
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.tables.instance_table import COLUMNS, pair_name
-from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table
+from schemas.tables.window_table import Header, decode_table, encode_table
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.inputs import RankingInputs, class_sums
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
-from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.usages import Usages, UsageTable
 from tests.bench.fleet_tables import NOW_S, bare_s, fleet_table
 
@@ -45,7 +43,7 @@ PROFILE = Path(__file__).parents[2] / "docs/examples/classes.toml"
 USES = {"cpu": 0.5, "memory": 5e8}
 
 
-def instances(names: tuple[str, ...], count: int) -> list[Instance]:
+def instances(names, count):
     """Return so many instances of all classes, spread over the machines."""
     amounts = tuple({"cpu": 1.0, "memory": 1e9}.get(name) for name in RESOURCES)
     at = NOW_S - 86_400
@@ -61,21 +59,21 @@ def instances(names: tuple[str, ...], count: int) -> list[Instance]:
 class Fleet:
     """Snapshots of one fleet, one after another."""
 
-    def __init__(self, machines: int, count: int) -> None:
+    def __init__(self, machines, count):
         self._table = fleet_table(machines)
         self.names = tuple(self._table.machines)
         self.placed = instances(self.names, count)
         self._dice = np.random.default_rng(1)
         self._pairs = [self._pairs_of(part) for part in range(PARTITIONS)]
-        self._usages: Usages | None = None
-        self._snapshot: Snapshot | None = None
+        self._usages = None
+        self._snapshot = None
 
-    def _pairs_of(self, part: int) -> list[str]:
+    def _pairs_of(self, part):
         pairs = [pair_name(name, "") for name in self.names[part::PARTITIONS]]
         mine = set(self.names[part::PARTITIONS])
         return pairs + [pair_name(one.machine, one.id) for one in self.placed if one.machine in mine]
 
-    def next(self, new_pairs: bool = False) -> Snapshot:
+    def next(self, new_pairs=False):
         """Return a snapshot with new figures; ``new_pairs``: one partition's first instance has another id."""
         if new_pairs:
             self._pairs[0] = [*self._pairs[0][:-1], self._pairs[0][-1] + "x"]
@@ -87,7 +85,7 @@ class Fleet:
         self._snapshot = snapshot.with_use(usages=self._usages)
         return self._snapshot
 
-    def _usage(self, pairs: list[str]) -> WindowTable:
+    def _usage(self, pairs):
         columns = {name: np.full((*axes, len(pairs)), absent, kind) for name, (kind, axes, absent) in COLUMNS.items()}
         columns["at"][:], columns["since"][:], columns["count"][:] = NOW_S, int(NOW_S - 86_400), 100
         for row, name in enumerate(RESOURCES):
@@ -96,7 +94,7 @@ class Fleet:
         return decode_table(encode_table(header, columns, "\n".join(pairs).encode()))
 
 
-def main() -> int:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--machines", type=int, default=5_000)
     parser.add_argument("--instances", type=int, default=100_000)
@@ -105,9 +103,9 @@ def main() -> int:
     profile = parse_profile(PROFILE.read_text(), "classes")
     ledger = LedgerView(fleet.placed)
     cases = ("first", "new figures", "new pairs", "after a placing", "refresher", "bare")
-    times: dict[str, list[float]] = {case: [] for case in cases}
+    times = {case: [] for case in cases}
 
-    def sums(case: str, snapshot: Snapshot) -> None:
+    def sums(case, snapshot):
         begin = time.process_time()
         snapshot.usages.columns.prepare()
         times["refresher"].append(time.process_time() - begin)
@@ -124,7 +122,7 @@ def main() -> int:
         sums("after a placing", snapshot)
         times["bare"].append(bare_s(snapshot))
     middle = {case: median(each) for case, each in times.items()}
-    found: dict[str, Any] = {f"{case}, bare passes": round(value / middle["bare"]) for case, value in middle.items()}
+    found = {f"{case}, bare passes": round(value / middle["bare"]) for case, value in middle.items()}
     found |= {f"{case}, ms": round(1000 * value, 2) for case, value in middle.items()}
     found["missed"] = [case for case in ("new figures", "new pairs") if middle[case] > PASSES_MAX * middle["bare"]]
     sys.stdout.write(json.dumps(found, indent=2) + "\n")

@@ -18,7 +18,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 
 import numpy as np
@@ -50,7 +49,7 @@ sys.stdin.read()
 
 
 @contextmanager
-def bare(answer_bytes: int) -> Iterator[int]:
+def bare(answer_bytes):
     """Run a server that answers so many bytes; yields its port."""
     port = free_port()
     command = [sys.executable, "-c", _BARE, str(port), str(answer_bytes)]
@@ -62,7 +61,7 @@ def bare(answer_bytes: int) -> Iterator[int]:
         stop(process)
 
 
-def _listens(port: int) -> bool:
+def _listens(port):
     try:
         with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=1)) as connection:
             connection.connect()
@@ -71,14 +70,14 @@ def _listens(port: int) -> bool:
     return True
 
 
-def question(number: int, names: Sequence[str], kinds: int = 1) -> bytes:
+def question(number, names, kinds=1):
     """Return what the scheduler asks of a pod."""
     body = pod(f"uid-{number}", cpu=f"{500 + number % kinds}m")
     body["metadata"]["managedFields"] = [{"manager": "x" * POD_BYTES}]
     return json.dumps({"Pod": body, "Nodes": None, "NodeNames": names}, separators=(",", ":")).encode()
 
 
-def asked(connection: http.client.HTTPConnection, body: bytes) -> tuple[float, bytes]:
+def asked(connection, body):
     """Return the time of an answer, ms, and the answer."""
     began = time.perf_counter()
     connection.request("POST", "/prioritize", body)
@@ -86,12 +85,12 @@ def asked(connection: http.client.HTTPConnection, body: bytes) -> tuple[float, b
     return 1e3 * (time.perf_counter() - began), answer
 
 
-def figures(times_ms: Sequence[float]) -> dict[str, float]:
+def figures(times_ms):
     """Return median and 99th percentile."""
     return {"p50_ms": round(float(np.median(times_ms)), 2), "p99_ms": round(float(np.percentile(times_ms, 99)), 2)}
 
 
-def measure(nodes: int, questions: int, kinds: int) -> dict[str, object]:
+def measure(nodes, questions, kinds):
     """Return the figures, as Redis answers and as it does not."""
     random = np.random.default_rng(1)
     names = [f"ip-10-{n // 250}-{n % 250}-17.eu-central-1.compute.internal" for n in range(nodes)]
@@ -134,7 +133,7 @@ def measure(nodes: int, questions: int, kinds: int) -> dict[str, object]:
     }  # fmt: skip
 
 
-def main() -> int:
+def main():
     """Print the figures; return 1 when one is above its limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=5_000)
@@ -143,7 +142,7 @@ def main() -> int:
     asked_for = parser.parse_args()
     found = measure(asked_for.nodes, asked_for.questions, asked_for.kinds)
     print(json.dumps(found, indent=1))
-    sides: list[dict[str, float]] = [found["extender"], found["frozen"]]  # type: ignore[list-item]
+    sides = [found["extender"], found["frozen"]]
     return int(any(one["p50_ms"] > P50_MS_MAX or one["p99_ms"] > P99_MS_MAX for one in sides))
 
 

@@ -18,11 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psutil
 import redis
@@ -34,7 +33,7 @@ from tests.bench.bench_batches import batch
 from tests.bench.bench_mixed import MixedLoad, decisions_alone, echo_on
 from tests.bench.fleet_tables import bare_pass
 from tests.bench.fleet_writer import WindowWriter
-from tests.bench.pairs import HERE, Figures
+from tests.bench.pairs import HERE
 from tests.bench.servers import own_rig
 from tests.bench.stream_worker import publish, run_worker
 
@@ -96,8 +95,8 @@ WORKER = (
 )
 
 
-def measure(machines: int, turns: int, probes: int) -> Figures:
-    found: Figures = {}
+def measure(machines, turns, probes):
+    found = {}
     with own_rig(machines) as rig, echo_on(rig.url):
         load = MixedLoad(rig)
         found |= medians([load("mixed", SECONDS) for _ in range(turns + 1)][1:])
@@ -125,19 +124,18 @@ def measure(machines: int, turns: int, probes: int) -> Figures:
     return {name: float(value) for name, value in found.items()}
 
 
-def medians(turns: Sequence[Figures]) -> Figures:
+def medians(turns):
     return {name: median(one[name] for one in turns) for name in turns[0]}
 
 
-def in_own_process(machines: int, turns: int, probes: int) -> Figures:
+def in_own_process(machines, turns, probes):
     """Return the same, measured in a process of its own: memory that another size took is not counted."""
     command = [sys.executable, "-m", "tests.bench.bench_growth", "--turns", str(turns), "--probes", str(probes)]
     done = subprocess.run([*command, "--one", str(machines)], stdout=subprocess.PIPE, check=True)
-    figures: Figures = json.loads(done.stdout.splitlines()[-1])
-    return figures
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def workers() -> dict[str, Figures]:
+def workers():
     """Return messages a second and processor time a message of the worker, and of one that does nothing."""
     found = {}
     with (
@@ -155,7 +153,7 @@ def workers() -> dict[str, Figures]:
     return found
 
 
-def table(sizes: dict[int, Figures], columns: Sequence[Column]) -> str:
+def table(sizes, columns):
     lines = [
         "| machines | " + " | ".join(column.heading for column in columns) + " |",
         "|---" * (len(columns) + 1) + "|",
@@ -207,7 +205,7 @@ PICTURES = (
 )
 
 
-def draw(axes: Any, picture: Picture, sizes: dict[int, Figures]) -> None:
+def draw(axes, picture, sizes):
     """Draw each figure over the sizes, both axes logarithmic; floors are dashed."""
     for colour, line in zip(COLOURS, picture.lines, strict=False):
         known = {size: figures[line.figure] * line.scale for size, figures in sizes.items() if line.figure in figures}
@@ -218,7 +216,7 @@ def draw(axes: Any, picture: Picture, sizes: dict[int, Figures]) -> None:
     axes.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def measured(sizes: dict[int, Figures], of_workers: dict[str, Figures], load: float, folder: Path) -> str:
+def measured(sizes, of_workers, load, folder):
     """Return the text between the marks, and write its pictures; ``load``: the system's load when it began."""
     null, fold = of_workers["null"], of_workers["fold"]
     beside = {size: figures | {"null": null["processor"]} for size, figures in sizes.items()}
@@ -257,7 +255,7 @@ them {null["messages/s"]:,.0f}: {fold["processor"]:.0f} and {null["processor"]:.
 """
 
 
-def main() -> int:
+def main():
     """Measure each size, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", type=int, nargs="+", default=SIZES)

@@ -18,8 +18,6 @@ service one placement after the other, and has it read windows after every 20th;
 processor time of that process alone, without the loop, its threads and the clients.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import itertools
@@ -27,12 +25,10 @@ import multiprocessing
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -44,8 +40,8 @@ from scorer.settings import ScorerSettings
 from scorer.wire import Wire
 from tests.bench.fleet_writer import FLUSH_S, INTERVAL_S, begin, open_store
 from tests.bench.mixed_requests import KINDS, Requests
-from tests.bench.pairs import Figures, in_pairs, of_tree, ratio_of, told, two_sides
-from tests.bench.servers import Rig, own_rig, own_server
+from tests.bench.pairs import in_pairs, of_tree, ratio_of, told, two_sides
+from tests.bench.servers import own_rig, own_server
 
 CLIENTS = 8
 FLUSH_EVERY = 20
@@ -55,12 +51,12 @@ STEP_EVERY = 2
 """After every second placement an instance in its life takes its next step."""
 ECHO_EVERY_S = 0.01
 WARM_S = 1.0
-Query: Any = of_tree("schemas.rpc.envelope", "schemas.rpc").Query
-load_profiles: Any = of_tree("scorer.ranking.profiles.catalogue", "scorer.ranking.catalogue").load_profiles
+Query = of_tree("schemas.rpc.envelope", "schemas.rpc").Query
+load_profiles = of_tree("scorer.ranking.profiles.catalogue", "scorer.ranking.catalogue").load_profiles
 _encode = msgspec.json.Encoder().encode
 
 
-def life(client: Client, name: str, requests: Requests) -> Iterator[None]:
+def life(client, name, requests):
     """Confirm, resize, move and release an instance, one call a step."""
     client.confirm(name)
     yield
@@ -75,7 +71,7 @@ def life(client: Client, name: str, requests: Requests) -> Iterator[None]:
     client.release(name)
 
 
-def place_until(url: str, name: str, kind: str, begin: float, seconds: float, told: multiprocessing.Queue[Any]) -> None:
+def place_until(url, name, kind, begin, seconds, told):
     """Place as fast as the answers come; tell the times of those asked in the measured part of the turn."""
     times, failed = [], 0
     requests, living = Requests(kind, zlib.crc32(name.encode())), iter(())
@@ -104,7 +100,7 @@ def place_until(url: str, name: str, kind: str, begin: float, seconds: float, to
     told.put((times, failed))
 
 
-def echo_server(url: str) -> None:
+def echo_server(url):
     """Send back what comes, until killed."""
     wire = Wire({"url": url})
     while True:
@@ -114,7 +110,7 @@ def echo_server(url: str) -> None:
 
 
 @contextmanager
-def echo_on(url: str) -> Iterator[None]:
+def echo_on(url):
     """Run an echo on that server until the block ends."""
     echo = multiprocessing.Process(target=echo_server, args=(url,), daemon=True)
     echo.start()
@@ -128,15 +124,15 @@ def echo_on(url: str) -> Iterator[None]:
 class MixedLoad:
     """Measures turns of the load on one scorer."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, rig):
         self._rig = rig
         self._turns = 0
 
-    def __call__(self, kind: str, seconds: float) -> Figures:
+    def __call__(self, kind, seconds):
         self._turns += 1
         rig = self._rig
         rig.tell("go")
-        told: multiprocessing.Queue[Any] = multiprocessing.Queue()
+        told = multiprocessing.Queue()
         begin = time.monotonic() + 0.3 + WARM_S
         clients = [
             multiprocessing.Process(
@@ -170,7 +166,7 @@ class MixedLoad:
             **said,
         }
 
-    def _echoes(self, until: float) -> np.ndarray:
+    def _echoes(self, until):
         """Ask the echo until then; return how long each answer took, us."""
         times = []
         while (started := time.monotonic()) < until:
@@ -181,7 +177,7 @@ class MixedLoad:
 
 
 @contextmanager
-def mixed_load(machines: int) -> Iterator[MixedLoad]:
+def mixed_load(machines):
     """Yield the load on a server, a scorer and a writer of their own."""
     with own_rig(machines) as rig, echo_on(rig.url):
         yield MixedLoad(rig)
@@ -190,7 +186,7 @@ def mixed_load(machines: int) -> Iterator[MixedLoad]:
 class DecisionsAlone:
     """Measures decisions by the parts of a scorer in this process."""
 
-    def __init__(self, url: str, machines: int, *, whole: bool = False) -> None:
+    def __init__(self, url, machines, *, whole=False):
         self.url = url
         settings = load_settings(ScorerSettings, "scorer", ["--redis-url", url], {})
         self._parts = import_module("scorer.__main__").build(settings, load_profiles())
@@ -207,8 +203,8 @@ class DecisionsAlone:
         ranks.rank = self._timed(ranks.rank)
         self._taken = getattr(self._service, "taken", lambda _: None)
 
-    def _timed(self, rank: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(*args: Any, **named: Any) -> Any:
+    def _timed(self, rank):
+        def timed(*args, **named):
             started = time.process_time()
             try:
                 return rank(*args, **named)
@@ -217,7 +213,7 @@ class DecisionsAlone:
 
         return timed
 
-    def __call__(self, kind: str, decisions: int) -> Figures:
+    def __call__(self, kind, decisions):
         """Return the figures of so many decisions, and of the flushes between them.
 
         ``both``: a decision, from query to answer, and its share of reading flushes; ``ranking``: of that the ranking
@@ -240,7 +236,7 @@ class DecisionsAlone:
         ranking = 1e6 * self._ranked_s / decisions + share
         return {"decision": decision, "flush": flush, "both": decision + share, "ranking": ranking}
 
-    def place_s(self, params: dict[str, Any]) -> float:
+    def place_s(self, params):
         """Return the processor time of a placement."""
         self._queries += 1
         query = Query(v=1, id=f"q{self._queries}", method="place", params=msgspec.Raw(_encode(params)))
@@ -252,10 +248,10 @@ class DecisionsAlone:
         return time.process_time() - started
 
     @property
-    def snapshot(self) -> Any:
+    def snapshot(self):
         return self._parts.current.snapshot
 
-    def fold(self, samples: int) -> Figures:
+    def fold(self, samples):
         """Return what a sample costs a worker, to fold and to write; so many come at once."""
         arrived = self._writer.messages(samples, time.time())
         started = time.process_time()
@@ -267,12 +263,12 @@ class DecisionsAlone:
 
 
 @contextmanager
-def decisions_alone(machines: int, *, whole: bool = False) -> Iterator[DecisionsAlone]:
+def decisions_alone(machines, *, whole=False):
     with own_server() as (url, _):
         yield DecisionsAlone(url, machines, whole=whole)
 
 
-def main() -> int:
+def main():
     """Measure in pairs; print medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("other", type=Path, help="a source tree of the other commit")
@@ -286,7 +282,7 @@ def main() -> int:
     maker, amount, compared = "mixed_load", {"seconds": given.seconds}, "placements/s"
     if given.in_process:
         maker, amount, compared = "decisions_alone", {"decisions": given.decisions}, "both"
-    of_kinds: dict[tuple[int, str], list[tuple[float, float]]] = {}
+    of_kinds = {}
     for machines in given.machines:
         with two_sides(given.other, f"tests.bench.bench_mixed:{maker}", machines=machines) as sides:
             found = in_pairs(*sides, [{"kind": kind, **amount} for kind in given.kinds], given.pairs)
@@ -297,7 +293,7 @@ def main() -> int:
     return 0
 
 
-def tell_ratios(found: dict[tuple[int, str], list[tuple[float, float]]], compared: str) -> None:
+def tell_ratios(found, compared):
     """Print how a figure of the kinds and of the fleets compares within each checkout."""
     for (machines, kind), pairs in found.items():
         for what, base in (("one size", (machines, "one size")), ("the smallest fleet", (min(found)[0], kind))):

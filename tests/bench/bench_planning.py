@@ -11,15 +11,14 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 
 import numpy as np
 
 from schemas.resources import RESOURCES
-from schemas.rpc.request import Request, read_request
-from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table
+from schemas.rpc.request import read_request
+from schemas.tables.window_table import Header, decode_table, encode_table
 from scorer.ledger.record.instance import Instance, as_request
 from scorer.ledger.view.view import LedgerView
 from scorer.placement.choosing.trial import Trial
@@ -37,7 +36,7 @@ from tests.bench.fleet_tables import NOW_S, WINDOWS_S, bare_s, fleet_table
 SECONDS_MAX = 2.0
 
 
-def hot_table(machines: int, hot: float = 0.05) -> WindowTable:
+def hot_table(machines, hot=0.05):
     """Return the fleet of the other benches, with one machine in twenty near its limit."""
     table = fleet_table(machines)
     columns = dict(table.columns)
@@ -50,7 +49,7 @@ def hot_table(machines: int, hot: float = 0.05) -> WindowTable:
     return decode_table(encode_table(header, columns, "\n".join(table.machines).encode()))
 
 
-def instances(names: tuple[str, ...], count: int) -> list[Instance]:
+def instances(names, count):
     """Return so many confirmed instances of different sizes, spread over the machines."""
     cpu = np.random.default_rng(2).uniform(0.2, 4.0, count)
     return [
@@ -66,7 +65,7 @@ def instances(names: tuple[str, ...], count: int) -> list[Instance]:
     ]
 
 
-def wanted(there: list[Instance], count: int) -> list[Request]:
+def wanted(there, count):
     """Return so many wanted instances: of ten, six are there as they are, two are resized and two are new."""
     found = []
     for n, one in enumerate(there[:count]):
@@ -81,7 +80,7 @@ def wanted(there: list[Instance], count: int) -> list[Request]:
     return found
 
 
-def main() -> int:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--machines", type=int, default=5_000)
     parser.add_argument("--instances", type=int, default=100_000)
@@ -94,7 +93,7 @@ def main() -> int:
     moving = replace(profile.rebalance, moves_max=options.moves, gain_min=1e-4, hour_max=0.0)
     rebalanced = replace(profile, rebalance=moving)
     names, requests = snapshot.names, wanted(there, 1000)
-    actions: dict[str, Callable[[], object]] = {
+    actions = {
         "rebalance": lambda: len(rebalance(RankingInputs(hot, ledger, rebalanced, NOW_S, Tables())).steps),
         "drain 1 machine": lambda: len(drain(names[:1], RankingInputs(snapshot, ledger, profile, NOW_S)).moves),
         "drain 50 machines": lambda: len(drain(names[:50], RankingInputs(snapshot, ledger, profile, NOW_S)).moves),
@@ -104,7 +103,7 @@ def main() -> int:
             mix_room(mix_of(there, 0.0), Trial(RankingInputs(snapshot, ledger, profile, NOW_S))).total
         ),
     }
-    found: dict[str, object] = {}
+    found = {}
     missed = []
     for name, action in actions.items():
         times, bares, count = [], [], action()

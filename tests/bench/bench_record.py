@@ -24,7 +24,7 @@ from streams.fold.admission import Admission
 BEGIN_S = 480_000 * 3600.0
 
 
-def messages(machines: int, instances: int, minute: int, draw: np.random.Generator, level: np.ndarray) -> list[bytes]:  # type: ignore[type-arg]
+def messages(machines, instances, minute, draw, level):
     level *= draw.uniform(0.97, 1.03, level.shape)
     np.clip(level, 0.05, 4.0, out=level)
     found = []
@@ -54,7 +54,7 @@ def messages(machines: int, instances: int, minute: int, draw: np.random.Generat
     return found
 
 
-def main() -> int:
+def main():
     """Record, read again, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", type=int, default=1_000)

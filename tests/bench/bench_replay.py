@@ -23,7 +23,7 @@ from tests.ops.replay.small_worlds import waves
 BUDGET_S = 60.0
 
 
-def main() -> int:
+def main():
     """Make a world of one day and run it under each profile."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--machines", type=int, default=200)

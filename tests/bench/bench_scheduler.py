@@ -15,7 +15,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from schemas.names import Names
 from scorer.wire import Wire
@@ -30,13 +29,13 @@ from tests.window_tables import GIB, publish, window_table
 LOOK_S = 0.1
 
 
-def rate(cluster: Cluster, name: str, pods: int, extenders: list[dict[str, Any]]) -> float:
+def rate(cluster, name, pods, extenders):
     """Return how many of so many waiting pods are bound in a second."""
     before = len(cluster.running())
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda n: cluster.make_pod(f"{name}-{n}", REQUESTS, {}, schedulerName=name), range(pods)))
     cluster.schedule([{"schedulerName": name}], extenders, name="measured")
-    seen: list[tuple[float, int]] = []
+    seen = []
     while not seen or seen[-1][1] < pods:
         seen.append((time.monotonic(), len(cluster.running()) - before))
         time.sleep(LOOK_S)
@@ -44,7 +43,7 @@ def rate(cluster: Cluster, name: str, pods: int, extenders: list[dict[str, Any]]
     return (last[1] - first[1]) / (last[0] - first[0])
 
 
-def main() -> int:
+def main():
     """Measure in turns, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=500)

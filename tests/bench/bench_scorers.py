@@ -13,8 +13,6 @@ released, the ledger's sums are compared with its instances, and what ``windward
 much.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math
@@ -29,17 +27,16 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from schemas.names import Names
 from scorer.client import Client, WindwardError
-from scorer.ledger.record.instance import LIVE, Instance
+from scorer.ledger.record.instance import LIVE
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.bench.class_sums import PROFILE, ChangingUsage, ClassSums, eviction_faults
 from tests.conftest import free_port, start_valkey, stop
-from tests.support.history import Told, steps
+from tests.support.history import steps
 from tests.support.witness import Witness, read_history, verdict_on
 from tests.window_tables import publish, window_table
 
@@ -64,15 +61,7 @@ class Report:
     """Instances of batch and free that came where what they may have was changing."""
 
 
-def client_process(
-    url: str,
-    prefix: str,
-    number: int,
-    placements: int,
-    out: multiprocessing.Queue[Any],
-    classes: bool = False,
-    pause: Any = None,
-) -> None:
+def client_process(url, prefix, number, placements, out, classes=False, pause=None):
     """Place, and treat what was placed as deployers do; all wait at ``pause`` before they release what is left."""
     with Client(url, prefix, timeout_s=30) as client:
         deployer = Deployer(client, number, classes)
@@ -95,16 +84,16 @@ def client_process(
 class Deployer:
     """Some are careful, some forgetful."""
 
-    def __init__(self, client: Client, number: int, classes: bool = False) -> None:
+    def __init__(self, client, number, classes=False):
         self.classes = CLASSES if classes else ("prod",)
-        self.answers: Counter[str] = Counter()
-        self.told: list[Told] = []
-        self.held: list[str] = []
+        self.answers = Counter()
+        self.told = []
+        self.held = []
         self.call = Witness(client, self.told.extend)
         self._number = number
         self._dice = random.Random(number)
 
-    def place(self, turn: int) -> None:
+    def place(self, turn):
         """Place one instance; every tenth time a batch too."""
         name, (cpu, memory) = f"c{self._number}-{turn}", self._dice.choice(SIZES)
         port = 6379 + self._dice.randrange(40)
@@ -121,7 +110,7 @@ class Deployer:
             self._place_batch(turn, cpu)
         self._go_on(name)
 
-    def _place_batch(self, turn: int, cpu: float) -> None:
+    def _place_batch(self, turn, cpu):
         whole = turn % 20 == 0
         batch = self.call(
             "place",
@@ -139,7 +128,7 @@ class Deployer:
             self.call("confirm", name)
             self.held.append(name)
 
-    def _go_on(self, name: str) -> None:
+    def _go_on(self, name):
         fate = self._dice.random()
         if fate < 0.75:
             self.call("confirm", name)
@@ -153,7 +142,7 @@ class Deployer:
         elif self.held and fate < 0.3:
             self._move(self._dice.choice(self.held))
 
-    def _move(self, name: str) -> None:
+    def _move(self, name):
         """Begin a move, and do one of the things that a deployer does then, or nothing, as one that died."""
         record = self.call("update", name, machine="", move=True, ttl_s=1)
         moving = record["moving"]
@@ -173,18 +162,8 @@ class Deployer:
 
 
 def contend(
-    url: str,
-    names: Names,
-    *,
-    scorers: int,
-    clients: int,
-    placements: int,
-    machines: int,
-    kill: bool = False,
-    classes: bool = False,
-    usage_every_s: float = 0.0,
-    known_s: float = 0.0,
-) -> tuple[Report, float]:
+    url, names, *, scorers, clients, placements, machines, kill=False, classes=False, usage_every_s=0.0, known_s=0.0
+):
     """Run scorers and clients on a server; return the report and how long the clients took.
 
     ``known_s``: of how old measured usage a scorer may still go by; 0: any.
@@ -196,18 +175,7 @@ def contend(
         return _contend(url, names, scorers, clients, placements, machines, kill, arguments, usage_every_s, known_s)
 
 
-def _contend(
-    url: str,
-    names: Names,
-    scorers: int,
-    clients: int,
-    placements: int,
-    machines: int,
-    kill: bool,
-    arguments: list[str],
-    usage_every_s: float,
-    known_s: float,
-) -> tuple[Report, float]:
+def _contend(url, names, scorers, clients, placements, machines, kill, arguments, usage_every_s, known_s):
     wire = Wire({"url": url})
     fleet, at = [f"m{number:04d}" for number in range(machines)], time.time() + 3600
     publish(wire, names, [window_table(fleet, utilization=0.0, capacity=CAPACITY, at=at)])
@@ -224,7 +192,7 @@ def _contend(
         subprocess.Popen([sys.executable, "-m", "scorer", "--name", f"s{number}", *arguments], env=environ)
         for number in range(scorers)
     ]
-    out: multiprocessing.Queue[Any] = multiprocessing.Queue()
+    out = multiprocessing.Queue()
     working = [
         multiprocessing.Process(
             target=client_process,
@@ -242,14 +210,14 @@ def _contend(
         if kill:
             time.sleep(1.0)  # in the middle of the work
             processes[0].send_signal(signal.SIGKILL)
-        still: list[str] = []
+        still = []
         if usage is not None and pause is not None:
             usage.start()
             pause.wait(timeout=3600)
             still = _at_rest(url, names, usage, arguments)
             pause.wait()
-        answers: Counter[str] = Counter()
-        said: list[Told] = []
+        answers = Counter()
+        said = []
         for _ in working:
             counts, told = out.get(timeout=3600)
             answers += counts
@@ -276,7 +244,7 @@ def _contend(
         wire.close()
 
 
-def _judge(ledger: Ledger, answers: Counter[str], said: list[Told], classes: ClassSums | None) -> Report:
+def _judge(ledger, answers, said, classes):
     """Return what was answered and what broke: a sum of a class, if these are given, else the one sum of a machine."""
     verdict = verdict_on(ledger, said, CAPACITY if classes is None else ())
     report = Report(answers, verdict.faults, verdict.changes, verdict.fullest)
@@ -290,7 +258,7 @@ def _judge(ledger: Ledger, answers: Counter[str], said: list[Told], classes: Cla
     return report
 
 
-def _at_rest(url: str, names: Names, usage: ChangingUsage, arguments: list[str]) -> list[str]:
+def _at_rest(url, names, usage, arguments):
     """Return what is wrong while nobody changes anything: with the ledger's sums, or with who is told to leave."""
     usage.stop()
     ledger = Ledger(Wire({"url": url}), names, log_length=10_000_000)
@@ -310,11 +278,11 @@ def _at_rest(url: str, names: Names, usage: ChangingUsage, arguments: list[str])
     return faults + eviction_faults(CAPACITY, instances, usage.rounds[-1], advice)
 
 
-def _passing(instance: Instance) -> bool:
+def _passing(instance):
     return instance.state == "reserved" or instance.moving is not None
 
 
-def main() -> int:
+def main():
     """Run it on a server of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scorers", type=int, default=4)

@@ -14,7 +14,6 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import redis
@@ -38,14 +37,14 @@ from tests.support.pipeline import make_samples
 NAMES = Names("bench")
 
 
-def measured(held: list[Any], cluster: Cluster | None, port: int, rounds: int) -> tuple[list[list[str]], float, float]:
+def measured(held, cluster, port, rounds):
     """Return the rows of the nodes, and the processor time of writer and reader a round, ms."""
     ports = cluster.ports if cluster else [port]
     one = f"redis://127.0.0.1:{port}/0"
     url = cluster.url if cluster else one
     nodes = nodes_in(url)
 
-    async def run() -> tuple[list[list[str]], float, float]:
+    async def run():
         async with Redis.from_url(one) as client:
             windows = ClusterServers(nodes, Redis.from_url) if nodes else OneServer(client)
             store = Store(client, NAMES, windows=windows)
@@ -72,7 +71,7 @@ def measured(held: list[Any], cluster: Cluster | None, port: int, rounds: int) -
     return asyncio.run(run())
 
 
-def _take(held: list[Any], number: int, now_s: float) -> None:
+def _take(held, number, now_s):
     """Fold a sample of a tenth of the machines."""
     pattern = make_samples(1, 1, end=now_s)[0]
     for partition in held:
@@ -82,14 +81,14 @@ def _take(held: list[Any], number: int, now_s: float) -> None:
         partition.fold_pending()
 
 
-def _said(port: int) -> tuple[float, int, int]:
+def _said(port):
     """Return processor time, memory and keys of a node."""
     with redis.Redis(port=port) as node:
-        about: Any = node.info()
-        return about["used_cpu_user"] + about["used_cpu_sys"], about["used_memory"], int(node.dbsize())  # type: ignore[arg-type]
+        about = node.info()
+        return about["used_cpu_user"] + about["used_cpu_sys"], about["used_memory"], int(node.dbsize())
 
 
-def _row(cluster: Cluster | None, port: int, held: list[Any], before: tuple[float, int, int], rounds: int) -> list[str]:
+def _row(cluster, port, held, before, rounds):
     spent, memory, keys = _said(port)
     mine = [one for one in held if cluster is None or cluster.has(NAMES.windows(one.number)) == port]
     share = sum(len(one.ring.machines) for one in mine) / sum(len(one.ring.machines) for one in held)
@@ -102,7 +101,7 @@ def _row(cluster: Cluster | None, port: int, held: list[Any], before: tuple[floa
     ]
 
 
-def main() -> int:
+def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", type=int, default=100_000)
     parser.add_argument("--partitions", type=int, default=24)

@@ -13,7 +13,6 @@ is the reliability: the stated chance, and how often it came true.
 """
 
 import argparse
-from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -38,7 +37,7 @@ class Moment(NamedTuple):
     hot: Bools
 
 
-def traces(folder: Path) -> Iterator[tuple[str, list[Floats]]]:
+def traces(folder):
     """Yield each trace: its name, and the load of [N, T] machines and cells in each unbroken time."""
     yield "Bitbrains", [np.load(folder / "bitbrains_rnd_week.npz")["cpu_pct"] / 100.0]
     yield "GCD", [np.load(folder / "gcd2011_vms.npz")["cpu_pct"] / 100.0]
@@ -46,7 +45,7 @@ def traces(folder: Path) -> Iterator[tuple[str, list[Floats]]]:
         yield "PlanetLab", [found[f"cpu_{day}"] / 100.0 for day in found["days"]]
 
 
-def moments(load: Floats, limit: float) -> Iterator[Moment]:
+def moments(load, limit):
     """Yield the moments of one unbroken time, without the machines that have no reading on either side."""
     for now in range(HOUR, load.shape[1] - HOUR + 1, STEP):
         before, after = load[:, now - HOUR : now], load[:, now : now + HOUR]
@@ -57,14 +56,14 @@ def moments(load: Floats, limit: float) -> Iterator[Moment]:
         yield Moment(before[:, -1], before.mean(axis=1), before.std(axis=1), p95, hot)
 
 
-def half(load: list[Floats], limit: float, which: str) -> list[Moment]:
+def half(load, limit, which):
     """Return the moments of one half of a trace; no hour is in both."""
     found = [each for part in load for each in moments(part, limit)]
     middle = len(found) // 2
     return found[middle:] if which == "later" else found[: middle - HOUR // STEP]
 
 
-def rankings(limit: float) -> dict[str, Callable[[Moment], Floats]]:
+def rankings(limit):
     """Return by name what each ranking puts first where it is highest."""
     return {
         "soon hot": lambda at: -margins(at.recent, at.mean, at.std, limit),
@@ -75,7 +74,7 @@ def rankings(limit: float) -> dict[str, Callable[[Moment], Floats]]:
     }
 
 
-def came_true(found: list[Moment], ranking: Callable[[Moment], Floats], first: int, below: float) -> Floats:
+def came_true(found, ranking, first, below):
     """Return [moments]: the share of the first machines that became hot, of those now at most at ``below``."""
     shares = []
     for at in found:
@@ -85,7 +84,7 @@ def came_true(found: list[Moment], ranking: Callable[[Moment], Floats], first: i
     return np.array(shares)
 
 
-def interval(difference: Floats) -> tuple[float, float]:
+def interval(difference):
     """Return the 95 % interval of a mean over moments: blocks of four hours are drawn again."""
     blocks = [difference[at : at + BLOCK] for at in range(0, len(difference), BLOCK)]
     draw = np.random.default_rng(1)
@@ -95,7 +94,7 @@ def interval(difference: Floats) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--half", choices=("earlier", "later"), default="later")
@@ -107,7 +106,7 @@ def main() -> None:
         everything = np.concatenate([at.hot for at in found])
         print(f"\n{name}: {len(found)} moments, {everything.mean():.1%} of the machines hot within the hour")
         print(f"{'':18} {'first ' + str(args.first):>8}  ahead{'':10} {'not hot yet':>12}  ahead")
-        own: list[Floats] = []
+        own = []
         for title, ranking in rankings(args.limit).items():
             line = f"{title:18}"
             for place, below in enumerate((np.inf, args.limit)):

@@ -21,7 +21,7 @@ RUNS = {
 }
 
 
-def cpu_s(arguments: tuple[str, ...]) -> float:
+def cpu_s(arguments):
     process = subprocess.Popen(
         [sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ
     )
@@ -30,7 +30,7 @@ def cpu_s(arguments: tuple[str, ...]) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def main() -> None:
+def main():
     """Print the median of the differences."""
     for name, arguments in RUNS.items():
         beyond = [cpu_s(arguments) - cpu_s(("-c", "pass")) for _ in range(PAIRS)]

@@ -15,18 +15,15 @@ import multiprocessing
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import cycle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psutil
 
 from schemas.names import Names
 from scorer.client import Client
-from scorer.wire import Wire
 from tests.bench.servers import own_server
 from tests.conftest import stop
 from tests.window_tables import publish, window_table
@@ -36,7 +33,7 @@ READY_S = 120.0
 
 
 @contextmanager
-def process(tree: Path, module: str, url: str, *options: str) -> Iterator[psutil.Process]:
+def process(tree, module, url, *options):
     """Yield a process of a checkout that ends with the block."""
     command = [sys.executable, "-m", module, "--redis-url", url, "--log-level", "warning", *options]
     running = subprocess.Popen(command, cwd=tree)
@@ -46,7 +43,7 @@ def process(tree: Path, module: str, url: str, *options: str) -> Iterator[psutil
         stop(running, wait_s=20)
 
 
-def long_queries(client: Client, machine: str) -> Iterator[Callable[[], Any]]:
+def long_queries(client, machine):
     """Yield calls that take long, one after the other, for ever."""
     return cycle([
         lambda: client.rank(cpu=1, memory="1G", explain=True), lambda: client.machines(limit=10_000),
@@ -55,7 +52,7 @@ def long_queries(client: Client, machine: str) -> Iterator[Callable[[], Any]]:
     ])  # fmt: skip
 
 
-def ask(url: str, machine: str, stopping: Any, answered: Any) -> None:
+def ask(url, machine, stopping, answered):
     """Ask one long query after the other until the event is set."""
     with Client(url, timeout_s=READY_S) as client:
         for call in long_queries(client, machine):
@@ -65,7 +62,7 @@ def ask(url: str, machine: str, stopping: Any, answered: Any) -> None:
             answered.value += 1
 
 
-def waited_ms(client: Client, seconds: float, name: str) -> dict[str, float]:
+def waited_ms(client, seconds, name):
     """Return the waiting of placements in a row for so long."""
     found, until = list[float](), time.monotonic() + seconds
     while time.monotonic() < until:
@@ -78,7 +75,7 @@ def waited_ms(client: Client, seconds: float, name: str) -> dict[str, float]:
     return {**of, "most": round(max(found), 1), "placements": len(found)}
 
 
-def begun(wire: Wire, client: Client, running: psutil.Process | None, started: float) -> dict[str, float]:
+def begun(wire, client, running, started):
     """Wait for the planner; return how long its first answer took from its start, and its memory then."""
     if running is None:
         return {}
@@ -88,7 +85,7 @@ def begun(wire: Wire, client: Client, running: psutil.Process | None, started: f
     return {"start s": round(time.monotonic() - started, 2), "MB": round(running.memory_info().rss / 1e6)}
 
 
-def main() -> int:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tree", type=Path, default=Path(__file__).parents[2])
     parser.add_argument("--machines", type=int, default=5_000)

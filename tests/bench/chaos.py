@@ -13,8 +13,6 @@ not frozen. It counts the time, too, for which a busy machine gave Redis no proc
 longest of those.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import multiprocessing
@@ -27,7 +25,6 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from schemas.names import Names
 from scorer.client import Client, WindwardError
@@ -44,7 +41,7 @@ MEASURE = "local sum = 0 for i = 1, 30000 do sum = sum + i % 7 end return sum"
 """Constant work, in Lua."""
 
 
-def client_process(url: str, number: int, until: float, out: multiprocessing.Queue[Any]) -> None:
+def client_process(url, number, until, out):
     """Treat instances as the deployers of `tests.bench.bench_scorers` do, until then; put what was answered."""
     with Client(url, timeout_s=8) as client:
         deployer = Deployer(client, number)
@@ -58,7 +55,7 @@ def client_process(url: str, number: int, until: float, out: multiprocessing.Que
     out.put((deployer.answers, deployer.told))
 
 
-def measure_process(url: str, until: float) -> None:
+def measure_process(url, until):
     """Run the script of constant work until then; SLOWLOG has it as EVAL, the ledger's as EVALSHA."""
     wire = Wire({"url": url})
     while time.time() < until:
@@ -69,16 +66,14 @@ def measure_process(url: str, until: float) -> None:
         time.sleep(0.02)
 
 
-def longest(slow: list[Any], command: bytes) -> float:
+def longest(slow, command):
     """Return the longest of a command's entries in SLOWLOG, in milliseconds."""
     return max((entry[2] for entry in slow if entry[3][0] == command), default=0) / 1e3
 
 
-def disturb(
-    scorers: list[Any], start: Any, server: Any, until: float, dice: random.Random, spare: bool
-) -> Counter[str]:
+def disturb(scorers, start, server, until, dice, spare):
     """Kill, freeze, wake; return how often."""
-    done: Counter[str] = Counter()
+    done = Counter()
     while time.time() < until - 5:
         time.sleep(dice.uniform(0.3, 1.5))
         place, kind = dice.randrange(len(scorers)), dice.random() * (0.75 if spare else 1)
@@ -100,7 +95,7 @@ def disturb(
     return done
 
 
-def main() -> int:
+def main():
     """Run it on a server of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name, default in (("seconds", 180), ("scorers", 4), ("clients", 8), ("machines", 200), ("seed", 1)):
@@ -114,7 +109,7 @@ def main() -> int:
         "WINDWARD_SILENT_S": "1", "WINDWARD_LEDGER_LOG_LENGTH": "10000000",
     }  # fmt: skip
 
-    def start(number: int) -> subprocess.Popen[bytes]:
+    def start(number):
         return subprocess.Popen([sys.executable, "-m", "scorer", "--name", f"s{number}-{time.time_ns()}"], env=environ)
 
     with tempfile.TemporaryDirectory() as directory:
@@ -131,7 +126,7 @@ def main() -> int:
             with Client(url, timeout_s=60) as client:
                 client.health()
             until = time.time() + asked.seconds
-            out: multiprocessing.Queue[Any] = multiprocessing.Queue()
+            out = multiprocessing.Queue()
             clients = [
                 multiprocessing.Process(target=client_process, args=(url, number, until, out), daemon=True)
                 for number in range(asked.clients)

@@ -17,19 +17,16 @@ import random
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from schemas.names import Names
 from schemas.resources import RESOURCES
 from schemas.tables.instance_table import COLUMNS, pair_name
 from schemas.tables.window_table import Header, encode_table
-from scorer.ledger.record.instance import Instance, as_held, machines_of
+from scorer.ledger.record.instance import as_held, machines_of
 from scorer.ledger.record.units import in_units
 from scorer.ledger.store.scripts import Ledger
-from scorer.wire import Wire
 
 MEASURED = RESOURCES[:2]
 SYSTEM = (4.0, 16e9)
@@ -56,25 +53,25 @@ class Round(NamedTuple):
 class ChangingUsage(threading.Thread):
     """Writes rounds until it is stopped; `write` writes one more."""
 
-    def __init__(self, wire: Wire, names: Names, machines: Sequence[str], at: float, every_s: float) -> None:
+    def __init__(self, wire, names, machines, at, every_s):
         """``at``: the time of every report; that of the machines' samples, so that it is current."""
         super().__init__(name="usage", daemon=True)
         self._wire, self._names, self._machines, self._at, self._every_s = wire, names, machines, at, every_s
         self._ledger = Ledger(wire, names, log_length=10_000_000)
         self._dice = random.Random(7)
         self._ended = threading.Event()
-        self.rounds: list[Round] = []
+        self.rounds = []
 
-    def run(self) -> None:
+    def run(self):
         """Write a round every ``every_s``."""
         while not self._ended.wait(self._every_s):
             self.write()
 
-    def stop(self) -> None:
+    def stop(self):
         self._ended.set()
         self.join()
 
-    def write(self) -> None:
+    def write(self):
         """Write what is used now, and keep it."""
         _, change, _ = self._ledger.read_log(self._wire.ask(self._ledger.log_reads(NO_CHANGE, 1)))
         system, level = {}, {}
@@ -92,10 +89,8 @@ class ChangingUsage(threading.Thread):
         rows += [(pair_name(*pair), amounts) for pair, amounts in used.items()]
         self._wire.one("SET", self._names.instance_usage(0), self._table(rows))
 
-    def _table(self, rows: Sequence[tuple[str, Used]]) -> bytes:
-        columns: dict[str, Any] = {
-            name: np.full((*axes, len(rows)), absent, kind) for name, (kind, axes, absent) in COLUMNS.items()
-        }
+    def _table(self, rows):
+        columns = {name: np.full((*axes, len(rows)), absent, kind) for name, (kind, axes, absent) in COLUMNS.items()}
         columns["at"][:], columns["since"][:], columns["count"][:] = self._at, int(self._at - 86_400), 100
         columns["recent"] = columns["daily"] = np.zeros((len(RESOURCES), len(rows)))  # 64 bits, to be judged exactly
         units = np.array([in_units(name, 1.0) for name in MEASURED])
@@ -104,7 +99,7 @@ class ChangingUsage(threading.Thread):
         return encode_table(header, columns, "\n".join(name for name, _ in rows).encode())
 
 
-def _share(instance: Instance, level: float) -> Used:
+def _share(instance, level):
     """Return a share of what an instance asks for, in whole thousandths of cores."""
     found = []
     for name in MEASURED:
@@ -130,18 +125,18 @@ NOT_MEASURED = Round(0, {}, {})
 class ClassSums:
     """What every class holds on every machine at one moment of the history."""
 
-    def __init__(self, capacity: tuple[float, ...], rounds: Sequence[Round] = (), rounds_back: int = 0) -> None:
+    def __init__(self, capacity, rounds=(), rounds_back=0):
         """``rounds``: what was measured; ``rounds_back``: of how old a one a scorer may still go by, 0: any."""
         self._capacity = {name: in_units(name, most) for name, most in zip(RESOURCES, capacity, strict=False)}
-        self._held: dict[str, dict[str, Instance]] = defaultdict(dict)
+        self._held = defaultdict(dict)
         self._rounds, self._back, self._known = rounds, rounds_back, 0
-        self.fullest: Counter[str] = Counter()
+        self.fullest = Counter()
         """By class the largest share of its sum that was ever taken."""
         self.moved = 0
         """How often an instance of batch or free came where the rounds left unlike much."""
-        self.faults: list[str] = []
+        self.faults = []
 
-    def change(self, before: Instance | None, after: Instance | None) -> None:
+    def change(self, before, after):
         """Take one record's place; note what its class may not hold."""
         old = {machine: as_held(before, machine) for machine in machines_of(before)} if before is not None else {}
         new = {machine: as_held(after, machine) for machine in machines_of(after)} if after is not None else {}
@@ -154,13 +149,13 @@ class ClassSums:
                 if _asked(record, name) > (_asked(old[machine], name) if machine in old else 0):
                     self._check(record, machine, name)
 
-    def sums(self, machine: str, name: str) -> dict[str, int]:
+    def sums(self, machine, name):
         found = dict.fromkeys(("prod", "mid", "batch", "free"), 0)
         for one in self._held[machine].values():
             found[one.priority_class] += _asked(one, name)
         return found
 
-    def room(self, machine: str, name: str, known: Round) -> int:
+    def room(self, machine, name, known):
         """Return what batch and free may hold there in all, by one round."""
         place = MEASURED.index(name)
         busy = known.system[machine][place] if machine in known.system else 0
@@ -170,7 +165,7 @@ class ClassSums:
                 busy += _asked(one, name) if used is None else used[place]
         return max(int(self._capacity[name] * SHARE[name]) - busy, 0)
 
-    def above(self, machine: str, known: Round) -> list[str]:
+    def above(self, machine, known):
         found = []
         for name in SHARE:
             of = self.sums(machine, name)
@@ -180,10 +175,10 @@ class ClassSums:
                 found.append(f"{name} of mid")
         return found
 
-    def leave(self, machine: str, instance_id: str) -> None:
+    def leave(self, machine, instance_id):
         del self._held[machine][instance_id]
 
-    def _check(self, record: Instance, machine: str, name: str) -> None:
+    def _check(self, record, machine, name):
         of, key = self.sums(machine, name), record.priority_class
         if key in ("batch", "free"):
             rooms = [self.room(machine, name, known) for known in self._could_know(record.version)]
@@ -196,7 +191,7 @@ class ClassSums:
             self.faults.append(f"change {record.version}: {key} of {machine} has {held} of {most} {name}")
         self.fullest[key] = max(self.fullest[key], round(100 * held / most) if most else 0)
 
-    def _could_know(self, change: int) -> Sequence[Round]:
+    def _could_know(self, change):
         """Return the rounds by which a scorer may have made a change of the ledger."""
         while self._known < len(self._rounds) and self._rounds[self._known].change < change:
             self._known += 1
@@ -204,9 +199,7 @@ class ClassSums:
         return self._rounds[first : self._known] or (NOT_MEASURED,)
 
 
-def eviction_faults(
-    capacity: tuple[float, ...], instances: Iterable[Instance], known: Round, advice: Mapping[str, Any]
-) -> list[str]:
+def eviction_faults(capacity, instances, known, advice):
     """Return where the advice is not exactly what no longer fits by what is measured.
 
     A machine is named when a sum is above what there is for it. What leaves makes the rest fit, and the last of it is
@@ -215,7 +208,7 @@ def eviction_faults(
     now, faults = ClassSums(capacity), []
     for one in instances:
         now.change(None, one)
-    leaving: dict[str, list[str]] = defaultdict(list)
+    leaving = defaultdict(list)
     for each in advice["evictions"]:
         leaving[each["source"]].append(each["id"])
     above = {machine for machine in known.system if now.above(machine, known)}
@@ -233,10 +226,10 @@ def eviction_faults(
     return faults
 
 
-def _asked(record: Instance, name: str) -> int:
+def _asked(record, name):
     return in_units(name, record.amounts[RESOURCES.index(name)])
 
 
-def _near(name: str) -> float:
+def _near(name):
     """Return the peer's unit: what is sold is cut to millicores."""
     return in_units(name, 1.0) / 1000

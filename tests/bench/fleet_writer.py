@@ -11,10 +11,7 @@ until ``pause``. So the data of a side that waits for its turn is fresh again wh
 import asyncio
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from multiprocessing.connection import Connection
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -35,21 +32,21 @@ CPUS = (32.0, 64.0, 96.0)
 NIC, DISK = 1.25e9, 5e8
 
 _messages = of_tree("schemas.messages.sample", "schemas.sample")
-_Arrived: Any = of_tree("streams.fold.arrivals", "streams.fold.batch").Arrived
-_Partition: Any = of_tree("streams.state.partition", "streams.partition").Partition
-_Store: Any = of_tree("streams.worker.store", "streams.store").Store
-_Table: Any = of_tree("streams.fold.table", "streams.table").Table
-_Zone: Any = of_tree("streams.fold.peaks", "streams.peaks").Zone
+_Arrived = of_tree("streams.fold.arrivals", "streams.fold.batch").Arrived
+_Partition = of_tree("streams.state.partition", "streams.partition").Partition
+_Store = of_tree("streams.worker.store", "streams.store").Store
+_Table = of_tree("streams.fold.table", "streams.table").Table
+_Zone = of_tree("streams.fold.peaks", "streams.peaks").Zone
 
 
-def labels_of(number: int) -> dict[str, str]:
+def labels_of(number):
     return {"zone": f"z{number % ZONES}", "rack": f"r{number % RACKS}", "disk": DISKS[number // ZONES % len(DISKS)]}
 
 
 class WindowWriter:
     """The partitions of a fleet: samples arrive, and what changed is published."""
 
-    def __init__(self, machines: int, now: float, *, partitions: int = PARTITIONS, whole: bool = False) -> None:
+    def __init__(self, machines, now, *, partitions=PARTITIONS, whole=False):
         rng = np.random.default_rng(1)
         self._cpu = np.array(CPUS)[rng.integers(0, len(CPUS), machines)]
         self._memory = self._cpu * rng.choice([4e9, 8e9], machines)
@@ -63,7 +60,7 @@ class WindowWriter:
             partition.positions[:] = False
             partition.hours.clear()
 
-    def _partition(self, rows: np.ndarray, number: int, now: float) -> Any:
+    def _partition(self, rows, number, now):
         partition = _Partition(number, _Table(WINDOWS_S, _Zone()))
         names = [machine_name(row) for row in rows]
         facts = [
@@ -93,13 +90,13 @@ class WindowWriter:
         partition.forget_written()
         return partition
 
-    def _capacity(self, rows: Any) -> dict[str, Any]:
+    def _capacity(self, rows):
         """Return the capacity by resource, in the order of `schemas.resources`."""
         return {"cpu": self._cpu[rows], "memory": self._memory[rows], "nic": NIC, "disk": DISK}
 
-    def messages(self, count: int, now: float) -> list[list[Any]]:
+    def messages(self, count, now):
         """Return by partition a sample of each of the next machines, and of the first ones after the last."""
-        arrived: list[list[Any]] = [[] for _ in self.partitions]
+        arrived = [[] for _ in self.partitions]
         factors = self._dice.uniform(0.7, 1.3, count)
         self._seq += 1
         for number, factor in zip(range(self._next, self._next + count), factors, strict=True):
@@ -110,13 +107,13 @@ class WindowWriter:
         self._next += count
         return arrived
 
-    def fold(self, arrived: list[list[Any]]) -> None:
+    def fold(self, arrived):
         for partition, messages in zip(self.partitions, arrived, strict=True):
             if messages:
                 partition.fold(messages, messages[-1].recorded_at)
                 partition.next_offset += len(messages)
 
-    def _sample(self, row: int, factor: float, now: float) -> Any:
+    def _sample(self, row, factor, now):
         load = float(min(0.95, self._load[row] * factor))
         moments = {
             name: _messages.Moments(10, load * of, 10 * (0.1 * load * of) ** 2, 1.2 * load * of, of)
@@ -126,7 +123,7 @@ class WindowWriter:
             v=1, machine=machine_name(row), boot=1, seq=self._seq, at=now, interval_s=INTERVAL_S, **moments
         )
 
-    async def publish(self, store: Any) -> None:
+    async def publish(self, store):
         """Write what changed and wake the readers, as the worker's flush does."""
         changed = [one for one in self.partitions if one.unwritten]
         await asyncio.gather(*(store.save(one, time.time()) for one in changed))
@@ -134,21 +131,21 @@ class WindowWriter:
             await store.announce(one.number for one in changed)
 
 
-def machine_name(row: int) -> str:
+def machine_name(row):
     return f"machine-{row:06d}"
 
 
-def _encode(message: Any) -> bytes:
+def _encode(message):
     return msgspec.json.encode(message)
 
 
-def open_store(url: str) -> tuple[Any, Any]:
+def open_store(url):
     """Return a connection and the worker's store on it."""
     redis = Redis.from_url(url, socket_timeout=SLOW_S)
     return redis, _Store(redis, Names())
 
 
-async def begin(redis: Any, store: Any, machines: int, *, whole: bool = False) -> WindowWriter:
+async def begin(redis, store, machines, *, whole=False):
     """Return the writer of a fleet after its first write."""
     writer = WindowWriter(machines, time.time(), whole=whole)
     await redis.set(Names().partitions, PARTITIONS)
@@ -156,7 +153,7 @@ async def begin(redis: Any, store: Any, machines: int, *, whole: bool = False) -
     return writer
 
 
-async def _write(url: str, machines: int, control: Connection) -> None:
+async def _write(url, machines, control):
     redis, store = open_store(url)
     async with redis:
         writer = await begin(redis, store, machines)
@@ -182,12 +179,12 @@ async def _write(url: str, machines: int, control: Connection) -> None:
             control.send(said)
 
 
-def _run(url: str, machines: int, control: Connection) -> None:
+def _run(url, machines, control):
     asyncio.run(_write(url, machines, control))
 
 
 @contextmanager
-def fleet_writer(url: str, machines: int) -> Iterator[Callable[[str], Mapping[str, float]]]:
+def fleet_writer(url, machines):
     """Yield a function that tells the writer ``go`` or ``pause``, and returns what it said of its work."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.Process(target=_run, args=(url, machines, theirs), daemon=True)
@@ -195,9 +192,9 @@ def fleet_writer(url: str, machines: int) -> Iterator[Callable[[str], Mapping[st
     theirs.close()
     assert ours.recv() == "ready"
 
-    def tell(word: str) -> Mapping[str, float]:
+    def tell(word):
         ours.send(word)
-        said: Any = ours.recv()
+        said = ours.recv()
         return said if isinstance(said, dict) else {}
 
     try:

@@ -7,7 +7,6 @@
 """
 
 import random
-from typing import Any
 
 from tests.bench.fleet_writer import DISKS, RACKS, ZONES
 
@@ -28,19 +27,19 @@ SELECTORS = (
 class Requests:
     """Draws requests of one kind; the same seed draws the same."""
 
-    def __init__(self, kind: str, seed: int) -> None:
+    def __init__(self, kind, seed):
         assert kind in KINDS, kind
         self._kind = kind
         self.dice = random.Random(seed)
 
-    def size(self) -> dict[str, float]:
+    def size(self):
         """Return an amount of cpu and of memory."""
         cpu, memory = ONE_SIZE if self._kind == "one size" else self.dice.choice(SIZES)
         return {"cpu": cpu, "memory": memory}
 
-    def draw(self) -> dict[str, Any]:
+    def draw(self):
         """Return the fields of a request, without an id."""
-        request: dict[str, Any] = self.size()
+        request = self.size()
         if self._kind != "mixed" or self.dice.random() >= CARRYING:
             return request
         number, parts = self.dice.randrange(CLUSTERS), self.dice.getrandbits(5)

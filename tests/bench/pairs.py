@@ -13,13 +13,11 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from statistics import median
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parents[2]
 CONFIDENCE = 0.95
@@ -40,11 +38,11 @@ class Ratio(NamedTuple):
     low: float
     high: float
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"{self.middle:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
-def ratio_of(ratios: Sequence[float]) -> Ratio:
+def ratio_of(ratios):
     """Return the median of the ratios of pairs and its interval of ranks.
 
     >>> ratio_of([1.0, 3.0, 2.0])
@@ -60,7 +58,7 @@ def ratio_of(ratios: Sequence[float]) -> Ratio:
     return Ratio(median(ordered), ordered[left_out], ordered[count - 1 - left_out])
 
 
-def of_tree(*names: str) -> ModuleType:
+def of_tree(*names):
     """Return the first of these modules that the checkout has: modules were moved between releases."""
     for name in names[:-1]:
         try:
@@ -77,7 +75,7 @@ class Side:
     questions' keywords.
     """
 
-    def __init__(self, tree: Path, maker: str, **made_with: Any) -> None:
+    def __init__(self, tree, maker, **made_with):
         self.tree = tree
         self._process = subprocess.Popen(
             [sys.executable, "-c", _START, str(Path(__file__).parent), maker, json.dumps(made_with)],
@@ -88,22 +86,21 @@ class Side:
             text=True,
         )
 
-    def ask(self, **question: Any) -> Figures:
+    def ask(self, **question):
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"{self.tree}: ended with {self._process.wait()}")
-        figures: Figures = json.loads(line)
-        return figures
+        return json.loads(line)
 
-    def close(self) -> None:
+    def close(self):
         """End the process and all that it started."""
         self._process.communicate()
 
 
 @contextmanager
-def two_sides(other: Path, maker: str, **made_with: Any) -> Iterator[tuple[Side, Side]]:
+def two_sides(other, maker, **made_with):
     """Yield the side of another checkout and that of this one, each with the compiled part of its own C files."""
     for tree in (other, HERE):
         if (tree / "ops/packages/compiler.py").exists():
@@ -113,22 +110,20 @@ def two_sides(other: Path, maker: str, **made_with: Any) -> Iterator[tuple[Side,
         yield sides[0], sides[1]
 
 
-def answer_questions(maker: str, made_with: str) -> None:
+def answer_questions(maker, made_with):
     """Measure what is asked on standard input; what is printed meanwhile goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     module, _, function = maker.partition(":")
-    make: Callable[..., Any] = getattr(import_module(module), function)
+    make = getattr(import_module(module), function)
     with make(**json.loads(made_with)) as measure:
         for line in sys.stdin:
             print(json.dumps(measure(**json.loads(line))), file=answers)
 
 
-def in_pairs(
-    other: Side, this: Side, questions: Sequence[dict[str, Any]], pairs: int
-) -> list[list[tuple[Figures, Figures]]]:
+def in_pairs(other, this, questions, pairs):
     """Return for each question the figures of both sides in each pair; in every pair all questions are asked."""
-    found: list[list[tuple[Figures, Figures]]] = [[] for _ in questions]
+    found = [[] for _ in questions]
     for turn in range(pairs + 1):
         for position, question in enumerate(questions):
             sides = (other, this) if turn % 2 else (this, other)
@@ -138,13 +133,13 @@ def in_pairs(
     return found
 
 
-def ratio_between(pairs: Sequence[tuple[Figures, Figures]], name: str) -> Ratio | None:
+def ratio_between(pairs, name):
     """Return the ratio of a figure of this checkout to the other's; None where not all have it."""
     known = [(before[name], now[name]) for before, now in pairs if before.get(name) and name in now]
     return ratio_of([now / before for before, now in known]) if known and len(known) == len(pairs) else None
 
 
-def told(pairs: Sequence[tuple[Figures, Figures]]) -> str:
+def told(pairs):
     """Return this checkout's medians in a line, with their ratios to the other's."""
     words = []
     for name in pairs[0][1]:

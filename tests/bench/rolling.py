@@ -20,14 +20,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from ops.stack.servers.process import LocalError, LocalProcess, wait_until
+from ops.stack.servers.process import LocalError, wait_until
 from ops.stack.stack import Stack, StackSettings
 from schemas.names import Names
 from schemas.tables.window_table import aligned
@@ -59,7 +58,7 @@ class Caller:
     """When each call ended, and how long it took, s."""
     failures: list[str] = field(default_factory=list)
 
-    def run(self, url: str, prefix: str, until: threading.Event) -> None:
+    def run(self, url, prefix, until):
         """Place, confirm and release until told to end."""
         turn = 0
         with Client(url, prefix, timeout_s=self.deadline_s) as client:
@@ -71,7 +70,7 @@ class Caller:
                 except WindwardError as error:
                     self.failures.append(f"{name}: {error}")
 
-    def _turn(self, client: Client, name: str) -> None:
+    def _turn(self, client, name):
         started = time.monotonic()
         answer = client.place(id=name, cpu=0.1, memory=1e8, ttl_s=600, top=1)
         started = self._note(started)
@@ -87,14 +86,14 @@ class Caller:
             del self.held[oldest]
             self._note(started)
 
-    def _note(self, started: float) -> float:
+    def _note(self, started):
         now = time.monotonic()
         self.calls.append((now, now - started))
         return now
 
 
 @contextmanager
-def called(url: str, prefix: str, clients: int, deadline_s: float) -> Iterator[list[Caller]]:
+def called(url, prefix, clients, deadline_s):
     """Yield callers at work; they have ended after the block."""
     until = threading.Event()
     callers = [Caller(number, deadline_s) for number in range(clients)]
@@ -109,14 +108,14 @@ def called(url: str, prefix: str, clients: int, deadline_s: float) -> Iterator[l
             thread.join()
 
 
-def rolled(stack: Stack, brokers: Sequence[LocalProcess]) -> list[LocalProcess]:
+def rolled(stack, brokers):
     """Return the processes to restart, in order: what decides and folds first, servers last."""
     running = [*stack.supervisor.processes, *brokers]
     order = ("scorer", "stream", "exporter", "planner", "kafka-", "valkey")
     return [each for kind in order for each in running if each.name.startswith(kind)]
 
 
-def restart(process: LocalProcess) -> float:
+def restart(process):
     """End a process as a unit would, start it again, await it; return how long it was away, s."""
     started = time.monotonic()
     process.stop()
@@ -124,14 +123,14 @@ def restart(process: LocalProcess) -> float:
     return time.monotonic() - started
 
 
-def left_over(wire: Wire, names: Names) -> list[str]:
+def left_over(wire, names):
     """Return the keys of answers that lie for a second: their callers had another one, or none."""
     found = set(wire.one("KEYS", names.reply("*")))
     time.sleep(1.0)
     return sorted(key.decode() for key in found & set(wire.one("KEYS", names.reply("*"))))
 
 
-def gaps(stack: Stack, machines: int) -> str:
+def gaps(stack, machines):
     """Return what the short windows lack of the fleet's slots; "" for nothing."""
     names = Names(stack.settings.prefix)
     with closing(Wire({"url": stack.redis_url})) as wire:
@@ -147,14 +146,12 @@ def gaps(stack: Stack, machines: int) -> str:
     return ""
 
 
-def roll(
-    stack: Stack, machines: int, clients: int, deadline_s: float, brokers: Sequence[LocalProcess] = ()
-) -> list[str]:
+def roll(stack, machines, clients, deadline_s, brokers=()):
     """Restart everything under load; print a line for each process, return what did not hold."""
     url, names = stack.redis_url, Names(stack.settings.prefix)
     wire = Wire({"url": url})
     wait_until(lambda: not gaps(stack, machines), SETTLE_S, "windows of all machines")
-    faults: list[str] = []
+    faults = []
     with called(url, names.prefix, clients, deadline_s) as callers:
         time.sleep(STEADY_S)
         for process in rolled(stack, brokers):
@@ -186,7 +183,7 @@ def roll(
     return faults
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments=None):
     """Start the stack, roll it, stop it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", type=int, default=60)

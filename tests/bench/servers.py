@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.conftest import free_port, start_valkey, stop
 
 
 @contextmanager
-def own_server() -> Iterator[tuple[str, Wire]]:
+def own_server():
     """Yield the URL of a server that ends with the block, and a connection to it."""
     port = free_port()
     with tempfile.TemporaryDirectory() as directory:
@@ -33,7 +33,7 @@ def own_server() -> Iterator[tuple[str, Wire]]:
 
 
 @contextmanager
-def own_scorer(url: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+def own_scorer(url, *options):
     """Yield a scorer on that server, as it is by default, that ends with the block."""
     command = [sys.executable, "-m", "scorer", "--redis-url", url, "--log-level", "warning", *options]
     scorer = subprocess.Popen(command)
@@ -43,17 +43,17 @@ def own_scorer(url: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
         stop(scorer, wait_s=20)
 
 
-def server_process(wire: Wire) -> int:
+def server_process(wire):
     lines = wire.one("INFO", "server").decode().splitlines()
     return int(next(line.partition(":")[2] for line in lines if line.startswith("process_id:")))
 
 
-def processor_us(process: int) -> float:
+def processor_us(process):
     tasks = Path(f"/proc/{process}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e3
 
 
-def machine_names(count: int) -> list[str]:
+def machine_names(count):
     return [f"machine-{number:05d}" for number in range(count)]
 
 
@@ -74,16 +74,16 @@ class Rig:
     tell: Callable[[str], Mapping[str, float]]
     """Tells the writer of windows ``go`` or ``pause``."""
 
-    def processors(self) -> dict[str, float]:
+    def processors(self):
         """Return the processor time of scorer and server, us."""
         return {"scorer": processor_us(self.scorer), "server": processor_us(self.server)}
 
-    def refresh(self) -> None:
+    def refresh(self):
         """Have a sample of every machine written, and no more."""
         self.tell("go")
         self.tell("pause")
 
-    def release(self, instances: Sequence[str]) -> None:
+    def release(self, instances):
         """Release instances and wait for the end of all that were not there before."""
         names = Names()
         for first in range(0, len(instances), TOGETHER):
@@ -96,7 +96,7 @@ class Rig:
             self.wire.ask([("BLPOP", names.reply(f"end-{part[-1]}"), 60)], 60.0)
         self.await_the_end()
 
-    def await_the_end(self) -> None:
+    def await_the_end(self):
         """Wait until only the instances of before are left."""
         until = time.monotonic() + END_S
         while (live := self.wire.one("HLEN", Names().ledger("instances"))) > BEFORE:
@@ -105,7 +105,7 @@ class Rig:
 
 
 @contextmanager
-def own_rig(machines: int) -> Iterator[Rig]:
+def own_rig(machines):
     with own_server() as (url, wire), fleet_writer(url, machines) as tell, own_scorer(url) as scorer:
         with Client(url, timeout_s=60) as client:
             client.health()

@@ -16,7 +16,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +38,7 @@ SLOTS_OF_WINDOW = 360
 """Slots of the longest window."""
 
 
-def reader(name: str, url: str, names: Names, folder: Path) -> LocalProcess:
+def reader(name, url, names, folder):
     """Return a scorer or an exporter of this fleet."""
     port = free_port()
     arguments = ["--redis-url", url, "--prefix", names.prefix, "--metrics-port", str(port)]
@@ -47,7 +46,7 @@ def reader(name: str, url: str, names: Names, folder: Path) -> LocalProcess:
     return LocalProcess(name, command, log=folder / f"{name}.log", ready=lambda: listens(port)).start()
 
 
-def slope(at: Sequence[float], memory: Sequence[float], warm: float) -> tuple[float, float, float]:
+def slope(at, memory, warm):
     """Return the slope of the line through memory after the warm-up, half its 95 % interval, and its rise as a share.
 
     The rise is that of the line from its begin to its end, as a share of the mean. The interval takes the readings for
@@ -62,7 +61,7 @@ def slope(at: Sequence[float], memory: Sequence[float], warm: float) -> tuple[fl
     return round(float(rise), 12), 1.96 * float(np.sqrt(covariance[0, 0])), share
 
 
-def soak(messages: int, machines: int, folder: Path) -> dict[str, tuple[list[float], list[float]]]:
+def soak(messages, machines, folder):
     """Return by process the messages folded and the memory then, MB."""
     names, noted = Names("soak"), dict[str, tuple[list[float], list[float]]]()
     with LocalBroker() as broker, LocalValkey(directory=folder / "valkey") as valkey:
@@ -101,7 +100,7 @@ def soak(messages: int, machines: int, folder: Path) -> dict[str, tuple[list[flo
     return noted
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments=None):
     """Soak; print the slopes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=10_000_000)

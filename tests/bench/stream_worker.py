@@ -10,8 +10,6 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import uvloop
@@ -19,7 +17,6 @@ from kafka import KafkaProducer
 from redis.asyncio import Redis
 
 from schemas.messages.sample import encode
-from streams.state.partition import Partition
 from streams.worker.app import StreamApp
 from streams.worker.servers import OneServer
 from streams.worker.settings import StreamSettings
@@ -30,12 +27,12 @@ from tests.support.pipeline import make_samples
 class Timer:
     """Marks the first tenth and the end of the messages."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total):
         self.total, self.count = total, 0
-        self.begin: tuple[int, float, float] | None = None
+        self.begin = None
         self.done = asyncio.Event()
 
-    def add(self, count: int) -> None:
+    def add(self, count):
         self.count += count
         if self.begin is None and self.count >= self.total // 10:
             self.begin = (self.count, time.perf_counter(), time.process_time())
@@ -55,11 +52,11 @@ class NullApp(StreamApp):
 
     timer: Timer
 
-    async def _fold_stream(self, stream: Any) -> None:
+    async def _fold_stream(self, stream):
         async for events in stream.noack_take(self.settings.batch_messages, within=self.settings.batch_wait_s):
             self.timer.add(len(events))
 
-    async def _tick_forever(self) -> None:
+    async def _tick_forever(self):
         await asyncio.sleep(1e9)
 
 
@@ -68,7 +65,7 @@ class FoldApp(StreamApp):
 
     timer: Timer
 
-    async def _fold(self, partition: Partition) -> None:
+    async def _fold(self, partition):
         taken = len(partition.pending)
         await super()._fold(partition)
         self.timer.add(taken)
@@ -77,15 +74,13 @@ class FoldApp(StreamApp):
 KINDS = {"null": NullApp, "fold": FoldApp}
 
 
-def publish(kafka: str, prefix: str, machines: int, messages: int) -> None:
+def publish(kafka, prefix, machines, messages):
     """Put the messages of one stretch of time on the topic: every machine once a slot, in time order."""
     ensure_topics(TopicSettings(kafka=kafka, prefix=prefix))
     publish_slots(kafka, prefix, machines, messages)
 
 
-def publish_slots(
-    kafka: str, prefix: str, machines: int, messages: int, may_go_on: Callable[[int], bool] = lambda _: True
-) -> None:
+def publish_slots(kafka, prefix, machines, messages, may_go_on=lambda _: True):
     """Do the same on a topic that is there; after every slot wait until ``may_go_on(messages sent)``."""
     pattern = make_samples(min(machines, 500), 1)
     rng = random.Random(1)
@@ -106,14 +101,14 @@ def publish_slots(
             producer.send(f"{prefix}.samples.v1", key=sample.machine.encode(), value=encode(sample))
 
 
-def run_worker(kind: str, kafka: str, redis_url: str, prefix: str, messages: int) -> dict[str, float]:
+def run_worker(kind, kafka, redis_url, prefix, messages):
     """Run one worker over the topic and return what it measured."""
     command = [sys.executable, "-m", "tests.bench.stream_worker", kind, kafka, redis_url, prefix, str(messages)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=True)
     return json.loads(done.stdout)
 
 
-async def _run(kind: str, kafka: str, redis_url: str, prefix: str, total: int) -> None:
+async def _run(kind, kafka, redis_url, prefix, total):
     """Run one worker to the end of the topic."""
     settings = StreamSettings(kafka=kafka, redis_url=redis_url, prefix=prefix, session_timeout_s=6.0, log_level="error")
     redis = Redis.from_url(redis_url)

@@ -4,10 +4,8 @@ import ast
 import dataclasses
 import inspect
 import json
-from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,7 +13,7 @@ import pytest
 
 import scorer
 from schemas.rpc.request import read_request
-from scorer.commands.shared.fleet_file import FleetState, read_fleet
+from scorer.commands.shared.fleet_file import read_fleet
 from scorer.placement.choosing.trial import Trial
 from scorer.ranking.explanation.explain import answer
 from scorer.ranking.kernel.layout import PLAIN
@@ -23,7 +21,6 @@ from scorer.ranking.plugin import Plugin
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
 from scorer.ranking.rank import rank
-from scorer.ranking.ranking import Ranking
 from tests.rows import each_row
 from tests.scorer.fleets import alone, see
 
@@ -31,7 +28,7 @@ FILTERS = dict(plugins.filters())
 SCORES = dict(plugins.scores())
 EVERY = {f"filter {name}": kind for name, kind in FILTERS.items()} | {f"score {name}": k for name, k in SCORES.items()}
 
-SETTINGS: dict[str, dict[str, Any]] = {
+SETTINGS = {
     "usage_threshold": {"thresholds": {"cpu": 0.6, "memory": 0.7, "nic": 0.8}},
     "daily_peak": {"thresholds": {"cpu": 0.8, "memory": 0.9}},
     "warming": {"coverage_min": 0.5},
@@ -53,10 +50,10 @@ REQUESTS = {
 }  # fmt: skip
 
 
-def machine(number: int) -> dict[str, Any]:
+def machine(number):
     """Return one of a varied lot: idle, busy, overfull, warming, stale, silent, cordoned, tainted, of no capacity."""
     odd = number % 11
-    usage: dict[str, Any] = {
+    usage = {
         "cpu": {
             "mean": 1.5 * odd,
             "std": 0.3 * odd,
@@ -69,10 +66,10 @@ def machine(number: int) -> dict[str, Any]:
     }
     if odd == 5:
         del usage["nic"]
-    capacity: dict[str, Any] = {"cpu": 16, "memory": 128e9, "nic": 1.25e9}
+    capacity = {"cpu": 16, "memory": 128e9, "nic": 1.25e9}
     if odd == 9:
         capacity = {"cpu": 0, "memory": 128e9}
-    operator: dict[str, Any] = {"power": {"k0": 400, "k1": -90, "k2": -0.07}} if number % 2 else {}
+    operator = {"power": {"k0": 400, "k1": -90, "k2": -0.07}} if number % 2 else {}
     if odd == 6:
         operator |= {"cordon": True}
     if odd == 7:
@@ -91,7 +88,7 @@ def machine(number: int) -> dict[str, Any]:
     }
 
 
-def described(numbers: list[int]) -> dict[str, Any]:
+def described(numbers):
     """Return a fleet file of these machines, with instances on every other one."""
     instances = [
         {"id": f"i{number}", "machine": f"m{number}", "cpu": 1, "memory": "2G", "limits": {"cpu": 2}, "maxmemory": "3G",
@@ -103,25 +100,25 @@ def described(numbers: list[int]) -> dict[str, Any]:
 
 
 @lru_cache
-def fleet_file(numbers: tuple[int, ...]) -> FleetState:
+def fleet_file(numbers):
     """Return the fleet of these machines, read once: no plugin changes it."""
     return read_fleet(described(list(numbers)))
 
 
-def build(kind: type[Any]) -> Any:
+def build(kind):
     """Return the plugin with settings under which it has something to say."""
     return kind(**SETTINGS.get(kind.name, {}))
 
 
-def is_filter(kind: type[Any]) -> bool:
+def is_filter(kind):
     return FILTERS.get(kind.name) is kind
 
 
-def ranked(kind: type[Any], fleet: FleetState, asked: dict[str, Any]) -> Ranking:
+def ranked(kind, fleet, asked):
     return rank(read_request(asked), fleet.inputs(alone(build(kind), kind="filter" if is_filter(kind) else "score")))
 
 
-def ask(kind: type[Any], numbers: Iterable[int], asked: dict[str, Any], file: dict[str, Any] | None = None) -> Any:
+def ask(kind, numbers, asked, file=None):
     """Return what the plugin says of these machines, or those of a fleet file; None when it has nothing to say."""
     ranking = ranked(kind, read_fleet(file) if file else fleet_file(tuple(numbers)), asked)
     if is_filter(kind):
@@ -129,7 +126,7 @@ def ask(kind: type[Any], numbers: Iterable[int], asked: dict[str, Any], file: di
     return ranking.terms[0].raw if ranking.terms else None
 
 
-def looks_alone(kind: type[Any], asked: dict[str, Any]) -> bool:
+def looks_alone(kind, asked):
     """Return whether a built-in plugin reads a machine's own row alone; one of another package may read them all."""
     if not issubclass(kind, Plugin) or kind.name == "data_locality":  # by how many machines have the data
         return False
@@ -145,7 +142,7 @@ every_request = each_row("asked", REQUESTS.values(), ids=REQUESTS.keys())
 
 @every
 @every_request
-def test_one_verdict_for_each_machine(kind: type[Any], asked: dict[str, Any]) -> None:
+def test_one_verdict_for_each_machine(kind, asked):
     """A filter gives a truth value, a score a finite number from 0 to 100, for each machine of any fleet."""
     for numbers in (NUMBERS, [0], [10], []):
         said = ask(kind, numbers, asked)
@@ -161,7 +158,7 @@ def test_one_verdict_for_each_machine(kind: type[Any], asked: dict[str, Any]) ->
 
 @every
 @every_request
-def test_the_order_of_the_machines_does_not_matter(kind: type[Any], asked: dict[str, Any]) -> None:
+def test_the_order_of_the_machines_does_not_matter(kind, asked):
     """Whichever order the machines come in, each gets the same verdict."""
     shuffled = list(np.random.default_rng(5).permutation(NUMBERS))
     said = ask(kind, NUMBERS, asked)
@@ -173,7 +170,7 @@ def test_the_order_of_the_machines_does_not_matter(kind: type[Any], asked: dict[
 
 @every
 @every_request
-def test_other_machines_do_not_matter(kind: type[Any], asked: dict[str, Any]) -> None:
+def test_other_machines_do_not_matter(kind, asked):
     """A machine gets the same verdict in half the fleet, unless the plugin reads more than its row."""
     if not looks_alone(kind, asked):
         return
@@ -184,7 +181,7 @@ def test_other_machines_do_not_matter(kind: type[Any], asked: dict[str, Any]) ->
 
 @every
 @every_request
-def test_instances_elsewhere_do_not_matter(kind: type[Any], asked: dict[str, Any]) -> None:
+def test_instances_elsewhere_do_not_matter(kind, asked):
     """A machine gets the same verdict whatever instances come to other machines or leave them."""
     if not looks_alone(kind, asked):
         return
@@ -201,7 +198,7 @@ def test_instances_elsewhere_do_not_matter(kind: type[Any], asked: dict[str, Any
 
 @every
 @every_request
-def test_copies_go_where_one_by_one_would(kind: type[Any], asked: dict[str, Any]) -> None:
+def test_copies_go_where_one_by_one_would(kind, asked):
     """Beside the filter of resources, which ends it, seven copies are placed in one loop as by seven rankings."""
     if kind.name == "fits":
         return
@@ -211,7 +208,7 @@ def test_copies_go_where_one_by_one_would(kind: type[Any], asked: dict[str, Any]
     scores = () if is_filter(kind) else (WeightedScore(plugin),)
     profile, request = Profile("two", filters=filters, scores=scores), read_request(asked)
     together, single = (Trial(fleet_file(tuple(NUMBERS)).inputs(profile)) for _ in range(2))
-    found: list[str | None] = []
+    found = []
     for number in range(7):
         found.append(single.best(request).machine)
         if found[-1] is not None:
@@ -221,7 +218,7 @@ def test_copies_go_where_one_by_one_would(kind: type[Any], asked: dict[str, Any]
 
 @every
 @every_request
-def test_it_can_explain_itself(kind: type[Any], asked: dict[str, Any]) -> None:
+def test_it_can_explain_itself(kind, asked):
     """The numbers behind a verdict can be written as JSON; every refused machine has a reason in words."""
     ranking = ranked(kind, fleet_file(tuple(NUMBERS)), asked)
     for row in range(len(NUMBERS)):
@@ -234,7 +231,7 @@ def test_it_can_explain_itself(kind: type[Any], asked: dict[str, Any]) -> None:
 
 
 @every
-def test_it_is_a_frozen_dataclass_with_a_name(kind: type[Any]) -> None:
+def test_it_is_a_frozen_dataclass_with_a_name(kind):
     """Settings are fields with defaults that nobody can change afterwards."""
     assert dataclasses.is_dataclass(kind)
     plugin = kind()
@@ -249,7 +246,7 @@ def test_it_is_a_frozen_dataclass_with_a_name(kind: type[Any]) -> None:
 
 
 @every
-def test_it_is_documented(kind: type[Any]) -> None:
+def test_it_is_documented(kind):
     """The docstring says in a sentence what it does, and names every setting of its own."""
     text = inspect.getdoc(kind) or ""
     assert len(text.splitlines()[0]) > 20
@@ -264,7 +261,7 @@ def test_it_is_documented(kind: type[Any]) -> None:
 
 
 @pytest.mark.parametrize(("folder", "known"), [("filters", FILTERS), ("scores", SCORES)])
-def test_every_plugin_file_is_listed(folder: str, known: dict[str, type[Any]]) -> None:
+def test_every_plugin_file_is_listed(folder, known):
     """Each class with a name in the folder stands in its tuple."""
     for file in sorted((Path(scorer.__file__).parent / "ranking" / folder).glob("*.py")):
         for node in ast.parse(file.read_text()).body:

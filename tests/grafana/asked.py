@@ -1,10 +1,9 @@
 """The queries of a dashboard to Prometheus, as Grafana sends them: of panels, variables and annotations."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import ops.grafana as dashboards
 
@@ -28,7 +27,7 @@ class Asked:
     reference: str = "A"
 
 
-def queries(dashboard: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[Asked]:
+def queries(dashboard, values):
     """Return every query, with ``values`` in place of the variables."""
     for one in dashboard["templating"]["list"]:
         if one["type"] == "query":
@@ -48,20 +47,18 @@ def queries(dashboard: Mapping[str, Any], values: Mapping[str, str]) -> Iterator
             )
 
 
-def panels(dashboard: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def panels(dashboard):
     """Yield every panel, those of collapsed rows included, and no row."""
     for one in dashboard["panels"]:
         yield from one.get("panels", ()) if one["type"] == "row" else [one]
 
 
-def choices(
-    dashboard: Mapping[str, Any], options: Callable[[str], Sequence[str]], choice: Choice = "default", **given: str
-) -> dict[str, str]:
+def choices(dashboard, options, choice="default", **given):
     """Return a value of each variable, in the order in which Grafana asks for their ``options``; ``given`` are fixed.
 
     The default of a variable without one, or whose default is no option, is the first option; without options it is "".
     """
-    values: dict[str, str] = {}
+    values = {}
     for one in dashboard["templating"]["list"]:
         if one["type"] != "query":
             continue
@@ -75,7 +72,7 @@ def choices(
     return values
 
 
-def interpolate(text: str, values: Mapping[str, str]) -> str:
+def interpolate(text, values):
     """Return the text with ``$name`` and ``${name}`` replaced; ``$1`` is a group of label_replace.
 
     >>> interpolate('up{job="$job"}[$__rate_interval]', {"job": "a", "__rate_interval": "1m"})
@@ -86,7 +83,7 @@ def interpolate(text: str, values: Mapping[str, str]) -> str:
     return re.sub(r"\$\{(\w+)\}|\$([A-Za-z_]\w*)", lambda match: values[match[1] or match[2]], text)
 
 
-def legend(form: str, labels: Mapping[str, str]) -> str:
+def legend(form, labels):
     """Return a series' legend.
 
     >>> legend("{{state}} now", {"state": "fresh"})

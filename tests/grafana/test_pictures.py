@@ -1,8 +1,6 @@
 """`python -m tests.grafana.pictures` where something that it needs is missing: a line says what, no traceback."""
 
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -11,14 +9,14 @@ from tests.grafana.pictures.__main__ import main
 from tests.grafana.prometheus import Prometheus
 
 
-def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_matplotlib(monkeypatch):
     """As in the environment of `make demo`."""
     for name in [name for name in sys.modules if name.startswith(("matplotlib", "tests.grafana.pictures.drawing"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
-def with_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+def with_machines(monkeypatch):
     monkeypatch.setattr(Prometheus, "variable", lambda self, query: ["sim-00001", "sim-00002"])
 
 
@@ -31,9 +29,7 @@ def with_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["matplotlib", "Prometheus", "machine"],
 )
-def test_what_is_missing_is_said(
-    given: Callable[[pytest.MonkeyPatch], None], said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_is_missing_is_said(given, said, monkeypatch, tmp_path):
     """Before anything is drawn."""
     given(monkeypatch)
     url = f"http://127.0.0.1:{free_port()}"

@@ -1,28 +1,25 @@
 """A connection and a broker for each test; ``WINDWARD_TEST_KAFKA=apache`` makes it Apache Kafka."""
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from ops.stack.servers.local import LocalBroker
 from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.kafka.apache_kafka import ApacheKafka
 
 KINDS = ("tansu", "apache")
 
 
 @pytest.fixture
-def wire(valkey: Valkey) -> Iterator[Wire]:
+def wire(valkey):
     wire = Wire({"url": valkey.url})
     yield wire
     wire.close()
 
 
 @pytest.fixture(scope="session")
-def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+def apache(tmp_path_factory):
     """Three brokers for all tests: each has topics of its own, and three JVMs take half a minute of a core to start."""
     cluster = ApacheKafka(brokers=3, directory=tmp_path_factory.mktemp("kafka")).start()
     yield cluster
@@ -30,7 +27,7 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
 
 
 @pytest.fixture
-def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalBroker | ApacheKafka]:
+def broker(request, tmp_path):
     """Yield a running broker: the local wheel's, or three of Apache Kafka; a test may kill and start it."""
     kind = os.environ.get("WINDWARD_TEST_KAFKA", "tansu")
     if kind not in KINDS:

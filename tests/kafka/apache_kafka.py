@@ -11,10 +11,9 @@ import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
@@ -41,7 +40,7 @@ class Ports(NamedTuple):
 class KafkaServer(LocalProcess):
     """One of the processes: a broker that is also a controller."""
 
-    def __init__(self, node: int, port: int, classpath: str, settings: Path, log: Path) -> None:
+    def __init__(self, node, port, classpath, settings, log):
         self.node = node
         self.port = port
         self.settings = settings
@@ -57,20 +56,20 @@ class KafkaServer(LocalProcess):
         )
 
     @property
-    def address(self) -> str:
+    def address(self):
         """HOST:PORT of this broker alone."""
         return f"{LOOPBACK}:{self.port}"
 
-    def sees(self, nodes: set[int]) -> bool:
+    def sees(self, nodes):
         """Return whether this broker has exactly these brokers registered."""
         return _registered_brokers(self.port) == nodes
 
     @property
-    def _meta(self) -> Path:
+    def _meta(self):
         """What is written last into a data folder that is prepared."""
         return self.settings.with_name("data") / "meta.properties"
 
-    def format(self, cluster_id: str) -> None:
+    def format(self, cluster_id):
         """Prepare an empty data folder; does nothing to one that is prepared."""
         if self._meta.exists():
             return
@@ -85,7 +84,7 @@ class KafkaServer(LocalProcess):
         if done.returncode != 0:
             raise LocalError(f"{self.name} cannot prepare its folder: {(done.stdout + done.stderr)[-1000:]}")
 
-    def format_like(self, other: "KafkaServer") -> None:
+    def format_like(self, other):
         """Prepare an empty data folder from another broker's: Java takes 1.8 s of a core for the same two files."""
         if self._meta.exists():
             return
@@ -109,21 +108,14 @@ class ApacheKafka(StartedByWith):
     keeps_topics = True
     """Whether topics survive ``restart``."""
 
-    def __init__(
-        self,
-        *,
-        brokers: int = 1,
-        port: int | None = None,
-        directory: Path | None = None,
-        users: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, *, brokers=1, port=None, directory=None, users=None):
         self.directory = directory or Path(tempfile.mkdtemp(prefix="windward-kafka-"))
         self.directory.mkdir(parents=True, exist_ok=True)
         all_ports = [Ports(port + n if port else free_port(), free_port(), free_port()) for n in range(brokers)]
         voters = ",".join(f"{node}@{LOOPBACK}:{ports.controller}" for node, ports in enumerate(all_ports, 1))
         self._user_ports = [ports.users for ports in all_ports if users]
         classpath = f"{fetch_archives()}/*"
-        self.brokers: list[KafkaServer] = []
+        self.brokers = []
         for node, ports in enumerate(all_ports, 1):
             folder = self.directory / f"kafka-{node}"
             folder.mkdir(parents=True, exist_ok=True)
@@ -136,36 +128,36 @@ class ApacheKafka(StartedByWith):
             self.brokers.append(KafkaServer(node, ports.broker, classpath, settings, log))
 
     @property
-    def address(self) -> str:
+    def address(self):
         """The bootstrap list of all brokers."""
         return ",".join(broker.address for broker in self.brokers)
 
     @property
-    def users_address(self) -> str:
+    def users_address(self):
         """The bootstrap list for those who come as one of the users."""
         return ",".join(f"{LOOPBACK}:{port}" for port in self._user_ports)
 
     @property
-    def replication(self) -> int:
+    def replication(self):
         """Replicas a topic should have here."""
         return len(self.brokers)
 
     @property
-    def min_insync(self) -> int:
+    def min_insync(self):
         """In-sync replicas a write should wait for here: the loss of one broker of three stops nothing."""
         return replicas_in_sync(len(self.brokers))
 
     @property
-    def running(self) -> bool:
+    def running(self):
         """Whether every broker is alive."""
         return all(broker.running for broker in self.brokers)
 
     @property
-    def ready(self) -> bool:
+    def ready(self):
         """Whether every broker is alive and registered."""
         return all(broker.ready for broker in self.brokers)
 
-    def start(self) -> Self:
+    def start(self):
         """Start all brokers and wait until each sees all of them."""
         cluster_id = self._cluster_id()
         try:
@@ -184,12 +176,12 @@ class ApacheKafka(StartedByWith):
             raise
         return self
 
-    def kill(self) -> None:
+    def kill(self):
         """End all brokers as a power cut would."""
         for broker in self.brokers:
             broker.kill()
 
-    def stop(self) -> None:
+    def stop(self):
         """End all brokers: SIGTERM to all at once, SIGKILL after the deadline.
 
         The last two have no quorum without the others, so an orderly end of all takes until the deadline. Their data
@@ -200,12 +192,12 @@ class ApacheKafka(StartedByWith):
         for broker in self.brokers:
             broker.stop()
 
-    def restart(self) -> Self:
+    def restart(self):
         """Kill all brokers and start them again at the same addresses, with their data."""
         self.kill()
         return self.start()
 
-    def _cluster_id(self) -> str:
+    def _cluster_id(self):
         """Return the id of the cluster whose data are here, or a new one."""
         with contextlib.suppress(OSError):
             meta = (self.directory / "kafka-1" / "data" / "meta.properties").read_text()
@@ -213,7 +205,7 @@ class ApacheKafka(StartedByWith):
         return new_cluster_id()
 
 
-def new_cluster_id() -> str:
+def new_cluster_id():
     """Return a random id in Kafka's form: 16 bytes in URL-safe base64, not starting with a dash.
 
     >>> len(new_cluster_id())
@@ -225,7 +217,7 @@ def new_cluster_id() -> str:
             return cluster_id
 
 
-def _registered_brokers(port: int) -> set[int]:
+def _registered_brokers(port):
     try:
         admin = KafkaAdminClient(
             bootstrap_servers=f"{LOOPBACK}:{port}", bootstrap_timeout_ms=2000, request_timeout_ms=2000
@@ -240,7 +232,7 @@ def _registered_brokers(port: int) -> set[int]:
         admin.close()
 
 
-def replicas_in_sync(brokers: int) -> int:
+def replicas_in_sync(brokers):
     """Return how many replicas a write waits for among so many brokers: all but one, at least one.
 
     >>> [replicas_in_sync(n) for n in (1, 2, 3)]
@@ -249,7 +241,7 @@ def replicas_in_sync(brokers: int) -> int:
     return max(1, brokers - 1)
 
 
-def _server_properties(node: int, brokers: int, ports: Ports, voters: str, data: Path) -> str:
+def _server_properties(node, brokers, ports, voters, data):
     replicas, in_sync = brokers, replicas_in_sync(brokers)
     settings = {
         "process.roles": "broker,controller",
@@ -283,7 +275,7 @@ def _server_properties(node: int, brokers: int, ports: Ports, voters: str, data:
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
-def users_properties(users: Mapping[str, str], ports: Ports) -> str:
+def users_properties(users, ports):
     """Return the further settings of a process with a listener for users; of two equal settings the later counts."""
     listeners = f"PLAINTEXT://{LOOPBACK}:{ports.broker},SASL_PLAINTEXT://{LOOPBACK}:{ports.users}"
     known = " ".join(f'user_{name}="{password}"' for name, password in users.items())

@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,7 +17,7 @@ JAVA_MAJOR = 17
 FETCH_DEADLINE_S = 600
 
 
-def kafka_version() -> str:
+def kafka_version():
     """Return the version the pom names.
 
     >>> kafka_version().split(".")[0]
@@ -30,7 +29,7 @@ def kafka_version() -> str:
     return found.text
 
 
-def missing_tools() -> str:
+def missing_tools():
     """Return which tool for Apache Kafka is missing on this machine; "" when none is."""
     if not shutil.which("java"):
         return f"no java on the PATH; Apache Kafka needs Java {JAVA_MAJOR} or newer"
@@ -43,13 +42,13 @@ def missing_tools() -> str:
     return ""
 
 
-def archives_folder(environ: Mapping[str, str]) -> Path:
+def archives_folder(environ):
     """Return where the archives of this version are kept."""
     cache = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "/tmp")) / ".cache"
     return Path(cache) / "windward" / f"kafka-{kafka_version()}"
 
 
-def fetch_archives() -> Path:
+def fetch_archives():
     """Return the folder with the archives, fetching them when they are not there yet.
 
     They are copied to a folder beside it and then moved, so that an interrupted fetch leaves no incomplete folder.

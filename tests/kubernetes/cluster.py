@@ -10,10 +10,8 @@ import os
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, Self
 
 import yaml
 
@@ -46,15 +44,15 @@ _UNVERIFIED = ssl._create_unverified_context()
 class Cluster:
     """Starts the parts, makes nodes and pods, and says where pods are."""
 
-    def __init__(self, binary: str, folder: Path) -> None:
+    def __init__(self, binary, folder):
         self._binary, self._folder = binary, folder
         self._port = free_port()
         self._parts = ExitStack()
-        self._named: dict[str, ExitStack] = {}
+        self._named = {}
         self._own = threading.local()
-        self._connections: list[http.client.HTTPSConnection] = []
+        self._connections = []
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         client, peer = (f"http://{LOOPBACK}:{free_port()}" for _ in range(2))
         key = self._folder / "key"
         subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
@@ -78,7 +76,7 @@ class Cluster:
             self._parts = parts.pop_all()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         for each in self._named.values():
             each.close()
         self._parts.close()
@@ -86,10 +84,10 @@ class Cluster:
             connection.close()
 
     @property
-    def port(self) -> int:
+    def port(self):
         return self._port
 
-    def control(self) -> None:
+    def control(self):
         """Start the controllers of Deployments, of their ReplicaSets and of disruption budgets."""
         port = free_port()
         flags = {
@@ -100,7 +98,7 @@ class Cluster:
         part = self._part("controller-manager", flags, port, "/healthz")
         self._named.setdefault("controllers", ExitStack()).enter_context(part)
 
-    def kubeconfig(self, name: str, account: str = "") -> Path:
+    def kubeconfig(self, name, account=""):
         """Write the file by which a client is an account, which has its rights; "": one that has all."""
         authority = str(self._folder / "certificates/apiserver.crt")
         cluster = {"server": f"https://{LOOPBACK}:{self._port}", "certificate-authority": authority}
@@ -114,12 +112,12 @@ class Cluster:
         path.write_text(json.dumps(told))
         return path
 
-    def kubectl(self, *words: str | Path, account: str = "") -> subprocess.CompletedProcess[str]:
+    def kubectl(self, *words, account=""):
         command = [self._binary, "kubectl", *map(str, words)]
         environ = os.environ | {"KUBECONFIG": str(self.kubeconfig("kubectl", account)), "HOME": str(self._folder)}
         return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
 
-    def shell(self, script: str, folder: Path) -> subprocess.Popen[str]:
+    def shell(self, script, folder):
         """Begin a script whose kubectl is this one, as an account that has all rights."""
         tools = self._folder / "tools"
         tools.mkdir(exist_ok=True)
@@ -133,9 +131,9 @@ class Cluster:
         )  # fmt: skip
 
     def schedule(
-        self, profiles: list[dict[str, Any]], extenders: Sequence[dict[str, Any]] = (), name: str = "scheduler",
-        account: str = "", election: dict[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+        self, profiles, extenders = (), name = "scheduler",
+        account = "", election = None
+    ):  # fmt: skip
         """Start a scheduler with these profiles and extenders, in place of one of this name that runs.
 
         ``account``: the service account whose rights it has; "": all. ``election``: of the one that leads.
@@ -154,37 +152,37 @@ class Cluster:
         flags = {"config": self._folder / f"{name}.json", "bind-address": LOOPBACK, "secure-port": port}
         parts.enter_context(self._part("scheduler", flags, port, log=name))
 
-    def unschedule(self, name: str) -> None:
+    def unschedule(self, name):
         self._named[name].close()
 
-    def make_node(self, name: str, *, cpu: str, memory: str, labels: dict[str, str]) -> None:
+    def make_node(self, name, *, cpu, memory, labels):
         room = {"cpu": cpu, "memory": memory, "pods": "110"}
         status = {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]}
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
         self.call("POST", "/api/v1/nodes", node)
 
-    def make_pod(self, name: str, requests: dict[str, str], limits: dict[str, str], **spec: Any) -> None:
+    def make_pod(self, name, requests, limits, **spec):
         container = {"name": "c", "image": "none", "resources": {"requests": requests, "limits": limits}}
         whole = {"containers": [container], "automountServiceAccountToken": False, **spec}
         self.make_owned(name, "", whole)
 
-    def make_owned(self, name: str, owner: str, spec: dict[str, Any]) -> None:
+    def make_owned(self, name, owner, spec):
         """Make a pod as the controller of a StatefulSet makes it: with its labels; of nobody where it has no name."""
-        metadata: dict[str, Any] = {"name": name}
+        metadata = {"name": name}
         if owner:
             about = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": owner, "uid": owner, "controller": True}
             metadata |= {"ownerReferences": [about], "labels": {"app": owner}}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         self.call("POST", PODS, pod)
 
-    def make_set(self, name: str, replicas: int, spec: dict[str, Any]) -> None:
+    def make_set(self, name, replicas, spec):
         """Have a Deployment make pods, and make them again."""
         template = {"metadata": {"labels": {"app": name}}, "spec": spec}
         want = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
         made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": want}
         self.call("POST", _SETS, made)
 
-    def pods_of(self, owner: str) -> dict[str, str]:
+    def pods_of(self, owner):
         """Return the node of each pod of an owner that is not being deleted, by its name; "": not bound."""
         found = self.call("GET", f"{PODS}?labelSelector=app%3D{owner}")["items"]
         return {
@@ -193,57 +191,57 @@ class Cluster:
             if "deletionTimestamp" not in one["metadata"]
         }
 
-    def make_budget(self, owner: str, least: int, name: str = "") -> None:
+    def make_budget(self, owner, least, name=""):
         """Let an owner never have fewer pods than these."""
         spec = {"minAvailable": least, "selector": {"matchLabels": {"app": owner}}}
         budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name or owner}}
         self.call("POST", _BUDGETS, budget | {"spec": spec})
 
-    def delete_budget(self, name: str) -> None:
+    def delete_budget(self, name):
         self.call("DELETE", f"{_BUDGETS}/{name}")
 
-    def allowed(self, budget: str) -> int:
+    def allowed(self, budget):
         """Return how many evictions a budget allows now, as its controller has said; -1: it has not looked yet."""
         status = self.call("GET", f"{_BUDGETS}/{budget}")["status"]
         return int(status["disruptionsAllowed"]) if status.get("observedGeneration") else -1
 
-    def node_of(self, pod: str) -> str:
-        def node() -> str:
+    def node_of(self, pod):
+        def node():
             found = self.call("GET", f"{PODS}/{pod}")["spec"].get("nodeName", "")
             return str(found)
 
         wait_until(lambda: bool(node()), 60, f"pod {pod} is bound")
         return node()
 
-    def set_phase(self, pod: str, phase: str) -> None:
+    def set_phase(self, pod, phase):
         """Let a pod run, or end, as its kubelet would say."""
         self.call("PATCH", f"{PODS}/{pod}/status", {"status": {"phase": phase}})
 
-    def resize_pod(self, pod: str, requests: dict[str, str]) -> None:
+    def resize_pod(self, pod, requests):
         """Give the container of a pod other requests."""
         container = {"name": "c", "resources": {"requests": requests}}
         self.call("PATCH", f"{PODS}/{pod}/resize", {"spec": {"containers": [container]}})
 
-    def cordon(self, node: str) -> None:
+    def cordon(self, node):
         """Let no new pod onto a node."""
         self.call("PATCH", f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
 
-    def empty(self) -> None:
+    def empty(self):
         """Delete all pods at once."""
         self.call("DELETE", f"{PODS}?gracePeriodSeconds=0")
 
-    def delete_pod(self, pod: str) -> None:
+    def delete_pod(self, pod):
         """Delete a pod at once: there is no kubelet to wait for."""
         self.call("DELETE", f"{PODS}/{pod}?gracePeriodSeconds=0")
 
-    def uid_of(self, pod: str) -> str:
+    def uid_of(self, pod):
         return str(self.call("GET", f"{PODS}/{pod}")["metadata"]["uid"])
 
-    def is_ending(self, pod: str) -> bool:
+    def is_ending(self, pod):
         """Return whether a pod is being deleted."""
         return "deletionTimestamp" in self.call("GET", f"{PODS}/{pod}")["metadata"]
 
-    def running(self) -> dict[str, tuple[str, str]]:
+    def running(self):
         """Return node and cores, as they are written, of the bound pods that have not ended, by uid."""
         return {
             one["metadata"]["uid"]: (
@@ -253,14 +251,14 @@ class Cluster:
             if "nodeName" in one["spec"] and one["status"]["phase"] not in ("Succeeded", "Failed")
         }  # fmt: skip
 
-    def waiting(self) -> dict[str, str]:
+    def waiting(self):
         """Return what the scheduler has said last of each pod that is not bound, by name; "": nothing yet."""
         return {
             one["metadata"]["name"]: " ".join(each.get("message", "") for each in one["status"].get("conditions", ()))
             for one in self.call("GET", f"{PODS}?fieldSelector=spec.nodeName%3D")["items"]
         }
 
-    def apply(self, *manifests: Path) -> None:
+    def apply(self, *manifests):
         """Make the namespace of manifests, and all that is in them; validated strictly."""
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}
         self.call("POST", "/api/v1/namespaces", namespace)
@@ -268,10 +266,10 @@ class Cluster:
             for each in yaml.safe_load_all(manifest.read_text()):
                 self.call("POST", f"{_path(each)}?fieldValidation=Strict", each)
 
-    def rights(self, account: str, namespace: str) -> set[str]:
+    def rights(self, account, namespace):
         """Return what an account of ours may do in a namespace, as the server tells it: resource and verb."""
         asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview"}
-        asked["spec"] = {"namespace": namespace}  # type: ignore[assignment]
+        asked["spec"] = {"namespace": namespace}
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{_NAMESPACE}", "system:authenticated")
         as_it = [("Impersonate-User", f"system:serviceaccount:{_NAMESPACE}:{account}")]
         as_it += [("Impersonate-Group", each) for each in groups]
@@ -284,7 +282,7 @@ class Cluster:
             for name in rule.get("resourceNames", [""]) for verb in rule["verbs"]
         }  # fmt: skip
 
-    def flags_of(self, account: str) -> list[str]:
+    def flags_of(self, account):
         """Return the flags by which a process is a service account, which has a token of its own."""
         token = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         path = f"/api/v1/namespaces/{_NAMESPACE}/serviceaccounts/{account}/token"
@@ -293,7 +291,7 @@ class Cluster:
         where = ["--api-url", f"https://{LOOPBACK}:{self._port}", "--api-ca-file", authority]
         return [*where, "--token-file", str(self._folder / account)]
 
-    def watch(self, path: str) -> Iterator[dict[str, Any]]:
+    def watch(self, path):
         """Yield the objects of a list as ADDED, then what changes, until the server ends it."""
         seen = self.call("GET", path)
         yield from ({"type": "ADDED", "object": one} for one in seen["items"])
@@ -304,13 +302,13 @@ class Cluster:
             while line := answer.readline():
                 yield json.loads(line)
 
-    def call(self, method: str, path: str, body: Any = None) -> Any:
+    def call(self, method, path, body=None):
         """Ask the API server, which must do it."""
         status, text = self.ask(method, path, body)
         assert status < 300, (method, path, text)
         return json.loads(text)
 
-    def ask(self, method: str, path: str, body: Any = None, more: Sequence[tuple[str, str]] = ()) -> tuple[int, bytes]:
+    def ask(self, method, path, body=None, more=()):
         """Ask the API server, by a connection of this thread; return its status and what it says."""
         form = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
         headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": form}
@@ -332,20 +330,18 @@ class Cluster:
                     raise
         raise AssertionError
 
-    def _connect(self) -> http.client.HTTPSConnection:
+    def _connect(self):
         connection = http.client.HTTPSConnection(LOOPBACK, self._port, context=_UNVERIFIED, timeout=60)
         self._connections.append(connection)
         return connection
 
-    def _part(
-        self, name: str, flags: dict[str, Any], port: int = 0, page: str = "/readyz", log: str = ""
-    ) -> LocalProcess:
+    def _part(self, name, flags, port=0, page="/readyz", log=""):
         command = [self._binary, name, *(f"--{flag}={value}" for flag, value in flags.items())]
         ready = (lambda: self._is_ready(port, page)) if port else (lambda: True)
         return LocalProcess(name, command, log=self._folder / f"{log or name}.log", ready=ready, ready_deadline_s=120)
 
     @staticmethod
-    def _is_ready(port: int, page: str) -> bool:
+    def _is_ready(port, page):
         connection = http.client.HTTPSConnection(LOOPBACK, port, context=_UNVERIFIED, timeout=5)
         with closing(connection):
             try:
@@ -355,7 +351,7 @@ class Cluster:
                 return False
 
 
-def _path(one: dict[str, Any]) -> str:
+def _path(one):
     """Return where objects like this one are."""
     namespace = one["metadata"].get("namespace", _NAMESPACE)
     return _PATHS[one["kind"]].replace(f"namespaces/{_NAMESPACE}", f"namespaces/{namespace}")

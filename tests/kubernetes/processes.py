@@ -4,21 +4,16 @@ import http.client
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
 
 from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
 from ops.stack.stack import listens
-from schemas.names import Names
 from scorer.ledger.store.check import Check
-from scorer.ledger.store.scripts import Ledger
 from scorer.wire import AWAY, Wire
 from tests.integration.observe.test_exporter import get, samples
 from tests.integration.scorer.test_rpc import eventually
-from tests.kubernetes.cluster import Cluster
 from tests.window_tables import GIB, publish, window_table
 
 CORES, MEMORY_GIB = 16, 64
@@ -28,13 +23,13 @@ SETTLED_S = 5.0
 """So long after the last change, kill or cut the ledger has what the API server has."""
 
 
-def make_nodes(cluster: Cluster, nodes: Iterable[str], **labels: str) -> None:
+def make_nodes(cluster, nodes, **labels):
     """Make nodes that are alike to Kubernetes, with these labels, and as large as `agents` say."""
     for node in nodes:
         cluster.make_node(node, cpu=str(CORES), memory=f"{MEMORY_GIB}Gi", labels=labels)
 
 
-def entry(port: int, mode: str = "score", **more: Any) -> dict[str, Any]:
+def entry(port, mode="score", **more):
     """Return the extender in the scheduler's configuration, as the documentation has it for a mode."""
     found = {
         "urlPrefix": f"http://{LOOPBACK}:{port}", "prioritizeVerb": "prioritize", "weight": 1, "nodeCacheCapable": True,
@@ -45,11 +40,11 @@ def entry(port: int, mode: str = "score", **more: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def agents(url: str, names: Names, load: Callable[[], Mapping[str, float]]) -> Iterator[None]:
+def agents(url, names, load):
     """Write the windows of nodes, again and again: their data are fresh, whatever happens to Redis."""
     stop, wire = threading.Event(), Wire({"url": url})
 
-    def write() -> None:
+    def write():
         while True:
             now = load()
             table = window_table(
@@ -71,7 +66,7 @@ def agents(url: str, names: Names, load: Callable[[], Mapping[str, float]]) -> I
 
 
 @contextmanager
-def follower(url: str, names: Names, api: Sequence[str], *flags: str) -> Iterator[tuple[LocalProcess, str]]:
+def follower(url, names, api, *flags):
     """Run `windward pods` with a lease of a second; yields the process and the address of its pages."""
     port = free_port()
     command = [sys.executable, "-P", "-m", "ops.cli.main", "pods", "--redis-url", url, "--prefix", names.prefix]
@@ -80,13 +75,13 @@ def follower(url: str, names: Names, api: Sequence[str], *flags: str) -> Iterato
         yield process, f"http://{LOOPBACK}:{port}"
 
 
-def value(page: str, metric: str, **labels: str) -> float:
+def value(page, metric, **labels):
     """Return a metric, summed over the labels that are not given."""
     found = samples(get(f"{page}/metrics")[2])[metric]
     return sum(value for given, value in found if labels.items() <= given.items())
 
 
-def in_ledger(ledger: Ledger) -> dict[str, tuple[str, str]]:
+def in_ledger(ledger):
     """Return node and cores of each confirmed instance, as a cluster writes them; of one that is not, its state."""
     return {
         one.id: (one.machine, f"{round(1000 * (one.amounts[0] or 0))}m")
@@ -96,7 +91,7 @@ def in_ledger(ledger: Ledger) -> dict[str, tuple[str, str]]:
     }
 
 
-def settle(ledger: Ledger, cluster: Cluster) -> float:
+def settle(ledger, cluster):
     """Return after how many seconds the ledger has what the API server has, and its sums are those of its instances."""
     began_s = time.monotonic()
     eventually(lambda: in_ledger(ledger) == cluster.running(), SETTLED_S)
@@ -108,14 +103,14 @@ def settle(ledger: Ledger, cluster: Cluster) -> float:
 class Kubelets(threading.Thread):
     """They work inside ``with``."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster):
         super().__init__(daemon=True)
-        self.bound: dict[str, set[str]] = {}
+        self.bound = {}
         """All nodes on which a pod was seen, by its uid, until it is gone."""
         self._cluster = cluster
         self._stopping = threading.Event()
 
-    def run(self) -> None:
+    def run(self):
         while not self._stopping.is_set():
             self.bound.clear()
             try:
@@ -129,7 +124,7 @@ class Kubelets(threading.Thread):
             except (OSError, http.client.HTTPException, AssertionError):
                 self._stopping.wait(0.2)  # the API server is away
 
-    def _look(self, pod: dict[str, Any]) -> None:
+    def _look(self, pod):
         about, node = pod["metadata"], pod["spec"].get("nodeName")
         path = f"/api/v1/namespaces/{about['namespace']}/pods/{about['name']}"
         if node:
@@ -142,9 +137,9 @@ class Kubelets(threading.Thread):
             status = {"phase": "Running", "startTime": started, "conditions": [{"type": "Ready", "status": "True"}]}
             self._cluster.ask("PATCH", f"{path}/status", {"status": status})
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._stopping.set()

@@ -9,10 +9,8 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 from scorer.kubernetes.pods_api import SELECTED
 from tests.integration.scorer.test_rpc import eventually
@@ -31,18 +29,18 @@ class _Listener(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(("127.0.0.1", 0), _Call)
-        self.asked: dict[str, bytes] = {}
+        self.asked = {}
 
-    def handle_error(self, *_: object) -> None:
+    def handle_error(self, *_):
         pass  # the scheduler's connections end with it
 
-    def __enter__(self) -> "_Listener":
+    def __enter__(self):
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.shutdown()
         self.server_close()
 
@@ -51,22 +49,22 @@ class _Call(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Listener
 
-    def do_POST(self) -> None:
+    def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         verb = self.path.strip("/")
         self.server.asked.setdefault(verb, body)
-        answers: dict[str, Any] = {"prioritize": [], "bind": {"Error": "it only listens"}}
+        answers = {"prioritize": [], "bind": {"Error": "it only listens"}}
         found = json.dumps(answers.get(verb) or {"NodeNames": json.loads(body)["NodeNames"]}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(found)))
         self.end_headers()
         self.wfile.write(found)
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_):
         pass
 
 
-def record(cluster: Cluster) -> dict[str, bytes]:
+def record(cluster):
     """Return what is sent, by the names of the files."""
     make_nodes(cluster, NODES)
     cluster.cordon("n2")
@@ -93,12 +91,12 @@ def record(cluster: Cluster) -> dict[str, bytes]:
 _QUOTED = SELECTED.replace("!", "%21").replace("=", "%3D").replace(",", "%2C")
 
 
-def shape(body: bytes) -> set[str]:
+def shape(body):
     """Return the keys of a body, each with those above it; times and uids are no keys."""
     return {path for line in body.splitlines() if line for path in _keys(json.loads(line), "")}
 
 
-def _keys(one: Any, above: str) -> Iterator[str]:
+def _keys(one, above):
     if isinstance(one, dict):
         for name, inner in one.items():
             yield f"{above}/{name}"

@@ -6,7 +6,6 @@ It can be cut, and it can be silent: connections stay open, new ones are taken, 
 import itertools
 import socket
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
 
 from ops.stack.servers.process import LOOPBACK, free_port
@@ -15,7 +14,7 @@ from ops.stack.servers.process import LOOPBACK, free_port
 class Service(threading.Thread):
     """Passes connections on inside ``with``."""
 
-    def __init__(self, behind: Sequence[int]) -> None:
+    def __init__(self, behind):
         super().__init__(daemon=True)
         self.port = free_port()
         self._behind, self._next = list(behind), itertools.count()
@@ -24,27 +23,27 @@ class Service(threading.Thread):
         self._lock, self._open = threading.Lock(), set[socket.socket]()
         self._listener = socket.create_server((LOOPBACK, self.port), backlog=256)
 
-    def cut(self) -> None:
+    def cut(self):
         with self._lock:
             closing, self._open = self._open, set()
         for each in closing:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
-    def silence(self) -> None:
+    def silence(self):
         """Let nothing pass from now on; what has come already may."""
         self._passes.clear()
 
-    def pass_on(self) -> None:
+    def pass_on(self):
         self._passes.set()
 
-    def run(self) -> None:
+    def run(self):
         with suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
-    def _serve(self, client: socket.socket) -> None:
+    def _serve(self, client):
         self._passes.wait()
         server = self._connect()
         if server is None:
@@ -57,14 +56,14 @@ class Service(threading.Thread):
         threading.Thread(target=self._pump, args=(client, server), daemon=True).start()
         self._pump(server, client)
 
-    def _connect(self) -> socket.socket | None:
+    def _connect(self):
         first = next(self._next)
         for place in range(len(self._behind)):
             with suppress(OSError):
                 return socket.create_connection((LOOPBACK, self._behind[(first + place) % len(self._behind)]), 1.0)
         return None
 
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:
+    def _pump(self, source, target):
         with suppress(OSError):
             source.settimeout(None)
             while data := source.recv(1 << 16):
@@ -77,11 +76,11 @@ class Service(threading.Thread):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
 
-    def __enter__(self) -> "Service":
+    def __enter__(self):
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._passes.set()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)

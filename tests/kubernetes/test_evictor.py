@@ -6,7 +6,6 @@ The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` build
 import http.client
 import ssl
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +24,6 @@ from scorer.kubernetes.holds import hold_id
 from scorer.kubernetes.pods_api import ApiServer
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.integration.kubernetes.test_evictor import counted, evictor
 from tests.integration.observe.test_exporter import get
 from tests.integration.scorer.test_rpc import eventually, scorer_process
@@ -57,7 +55,7 @@ class Scene:
     followed: LocalProcess
     load: dict[str, float] = field(default_factory=lambda: dict(COLD))
 
-    def deploy(self, name: str, replicas: int) -> list[str]:
+    def deploy(self, name, replicas):
         """Have so many pods run on n0, then make it hot; return their names."""
         self.load |= COLD
         eventually(lambda: self.client.rank(cpu=1).machine == "n0")
@@ -69,15 +67,15 @@ class Scene:
         eventually(lambda: self.client.rank(cpu=1).machine == "n1")
         return sorted(pods)
 
-    def _bound(self, name: str, count: int) -> dict[str, str] | None:
+    def _bound(self, name, count):
         pods = self.cluster.pods_of(name)
         return pods if len(pods) == count and all(pods.values()) else None
 
-    def nodes(self, name: str) -> list[str]:
+    def nodes(self, name):
         """Return the nodes of an owner's pods that are not being deleted."""
         return sorted(self.cluster.pods_of(name).values())
 
-    def propose(self, uid: str, target: str = "n3") -> None:
+    def propose(self, uid, target="n3"):
         """Propose to move a pod from n0, as the planner does."""
         (row,) = self.client.instances(id=uid).instances
         now_s = time.time()
@@ -88,13 +86,13 @@ class Scene:
         with redis.Redis.from_url(self.url) as server:
             server.lpush(self.names.moves_waiting, write_proposal(move))
 
-    def held(self, name: str) -> int:
+    def held(self, name):
         """Return how many targets are held for an owner."""
         return len(self.client.instances(id=hold_id("east", f"default/{name}"), state="reserved").instances)
 
 
 @pytest.fixture
-def scene(tmp_path: Path, valkey: Valkey, names: Names) -> Iterator[Scene]:
+def scene(tmp_path, valkey, names):
     """By the rights of the manifests; no pod yet."""
     with ExitStack() as parts:
         cluster = parts.enter_context(Cluster(BINARY, tmp_path))
@@ -115,12 +113,12 @@ def scene(tmp_path: Path, valkey: Valkey, names: Names) -> Iterator[Scene]:
         yield made
 
 
-def flags(scene: Scene, *more: str) -> list[str]:
+def flags(scene, *more):
     """Return the API server and the flags of an evictor that has the rights of the manifest."""
     return [*scene.cluster.flags_of("windward-evictor")[1:], "--backoff", "1", *more]
 
 
-def test_replacements_land_on_the_held_target(scene: Scene) -> None:
+def test_replacements_land_on_the_held_target(scene):
     """Three pods of a Deployment, one after the other; at most as many as the rate allows in an hour."""
     pods = scene.deploy("web", 3)
     with evictor(scene.url, scene.names, *flags(scene, "--apply", "--hour-max", "2")) as page:
@@ -134,7 +132,7 @@ def test_replacements_land_on_the_held_target(scene: Scene) -> None:
         settle(scene.ledger, scene.cluster)
 
 
-def test_an_exhausted_budget_keeps_a_pod(scene: Scene) -> None:
+def test_an_exhausted_budget_keeps_a_pod(scene):
     """Until the budget allows one more; two budgets of one pod keep it, too."""
     (pod, _) = scene.deploy("db", 2)
     uid = scene.cluster.uid_of(pod)
@@ -156,7 +154,7 @@ def test_an_exhausted_budget_keeps_a_pod(scene: Scene) -> None:
         settle(scene.ledger, scene.cluster)
 
 
-def test_another_pod_of_the_name_is_not_evicted(scene: Scene) -> None:
+def test_another_pod_of_the_name_is_not_evicted(scene):
     """The pod that was meant is gone, which its ledger has not heard; nor is one that changes at the last moment."""
     scene.cluster.make_owned("db-0", "db", SPEC | {"nodeName": "n0"})
     uid = scene.cluster.uid_of("db-0")

@@ -6,20 +6,15 @@ The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` build
 import http.client
 import json
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 
 import pytest
-import redis
 
-from ops.stack.servers.process import LOOPBACK, LocalProcess
-from schemas.names import Names
+from ops.stack.servers.process import LOOPBACK
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.integration.kubernetes.test_extender import certificates
 from tests.integration.observe.test_exporter import get
 from tests.integration.scorer.test_rpc import eventually
@@ -32,13 +27,12 @@ from tests.support.extender_process import ask, extender
 
 pytestmark = test_trimaran.pytestmark
 
-Extenders = list[tuple[LocalProcess, str]]
 ROOM = 5
 """The number of pods of three cores that a node of 16 takes."""
 
 
 @contextmanager
-def two(url: str, names: Names, *flags: str) -> Iterator[tuple[Service, Extenders]]:
+def two(url, names, *flags):
     """Run two; yields their common address, and each process with the address of its pages."""
     with extender(url, names, *flags) as first, extender(url, names, *flags) as second:
         both = [(process, page) for process, _, page in (first, second)]
@@ -49,7 +43,7 @@ def two(url: str, names: Names, *flags: str) -> Iterator[tuple[Service, Extender
 
 
 @contextmanager
-def cluster_of(nodes: list[str], folder: Path) -> Iterator[Cluster]:
+def cluster_of(nodes, folder):
     """Run a cluster of nodes that are alike, with the account of the extender."""
     with Cluster(BINARY, folder) as cluster:
         make_nodes(cluster, nodes)
@@ -58,7 +52,7 @@ def cluster_of(nodes: list[str], folder: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def test_pods_go_by_load_and_none_is_blocked(tmp_path: Path, valkey: Valkey, names: Names) -> None:
+def test_pods_go_by_load_and_none_is_blocked(tmp_path, valkey, names):
     """All of 25 to nodes that are idle, no node with most of them; the extender is killed, and 25 more are placed.
 
     By mode filter: that the scores of an extender which is away are missing blocks no pod in any case.
@@ -83,7 +77,7 @@ def test_pods_go_by_load_and_none_is_blocked(tmp_path: Path, valkey: Valkey, nam
         assert all(cluster.node_of(f"p{number}") in load for number in range(25, 50))
 
 
-def test_twenty_places_are_twenty(tmp_path: Path, valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_twenty_places_are_twenty(tmp_path, valkey, names, server):
     """Of 30 pods exactly 20 are bound, of which the ledger has each; one extender is killed among them."""
     nodes = [f"n{number}" for number in range(10)]
     rules = {"share": {"cpu": 0.125}, "thresholds": {"cpu": 1.0}}  # two of 16 cores: less than Kubernetes would give
@@ -107,7 +101,7 @@ def test_twenty_places_are_twenty(tmp_path: Path, valkey: Valkey, names: Names, 
     ledger.wire.close()
 
 
-def test_several_tries_to_bind_a_pod_keep_every_limit(tmp_path: Path, valkey: Valkey, names: Names) -> None:
+def test_several_tries_to_bind_a_pod_keep_every_limit(tmp_path, valkey, names):
     """Of each pod three at once, on other nodes, at two extenders; answers are cut off, one extender is killed.
 
     `windward pods` runs beside them. No node ever runs more than its room, and the ledger has what runs.
@@ -127,10 +121,10 @@ def test_several_tries_to_bind_a_pod_keep_every_limit(tmp_path: Path, valkey: Va
             cluster.make_pod(f"p{number}", {"cpu": "3"}, {}, schedulerName="nobody")
         uids = [cluster.uid_of(f"p{number}") for number in range(40)]
 
-        def most() -> int:
+        def most():
             return max(Counter(node for node, _ in cluster.running().values()).values(), default=0)
 
-        def bind(at: int, number: int, node: str) -> None:
+        def bind(at, number, node):
             about = {"PodName": f"p{number}", "PodNamespace": "default", "PodUID": uids[number], "Node": node}
             with suppress(OSError, http.client.HTTPException):
                 ask(both[at % 2][1], "bind", about)
@@ -145,7 +139,7 @@ def test_several_tries_to_bind_a_pod_keep_every_limit(tmp_path: Path, valkey: Va
         both[0][0].kill()
         list(pool.map(lambda each: bind(*each), second))
 
-        def followed() -> bool:
+        def followed():
             held = {one.id: (one.machine, one.state) for one in ledger.all_instances().values()}
             running = {uid: (node, "confirmed") for uid, (node, _) in cluster.running().items()}
             return running == {uid: where for uid, where in held.items() if where[1] == "confirmed"}
@@ -156,7 +150,7 @@ def test_several_tries_to_bind_a_pod_keep_every_limit(tmp_path: Path, valkey: Va
 
 
 @pytest.mark.parametrize("name", ["scheduler", "other"])
-def test_a_scheduler_is_known_by_its_certificate(name: str, tmp_path: Path, valkey: Valkey, names: Names) -> None:
+def test_a_scheduler_is_known_by_its_certificate(name, tmp_path, valkey, names):
     """By the entry of the documentation; one of another name places its pods without the extender."""
     folder = certificates(tmp_path, ["server", "scheduler", "other"])
     load = {f"n{number}": 0.1 * number for number in range(8)}

@@ -4,9 +4,6 @@ The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` build
 """
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -29,13 +26,13 @@ RIGHTS = {
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory):
     with Cluster(BINARY, tmp_path_factory.mktemp("cluster")) as made:
         made.apply()
         yield made
 
 
-def chosen(folder: Path, components: list[str]) -> Path:
+def chosen(folder, components):
     """Choose components as the page says: by a line in the customization."""
     copy = folder / "kubernetes"
     shutil.copytree(MANIFESTS, copy)
@@ -45,7 +42,7 @@ def chosen(folder: Path, components: list[str]) -> Path:
 
 
 @pytest.mark.parametrize("components", WITH, ids="+".join)
-def test_the_api_server_takes_what_kubectl_renders(components: list[str], cluster: Cluster, tmp_path: Path) -> None:
+def test_the_api_server_takes_what_kubectl_renders(components, cluster, tmp_path):
     """Every object, validated strictly: base, each component, all of them."""
     folder = chosen(tmp_path, components)
     rendered = cluster.kubectl("kustomize", folder)
@@ -65,7 +62,7 @@ def test_the_api_server_takes_what_kubectl_renders(components: list[str], cluste
     )
 
 
-def test_a_field_that_is_not_known_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_field_that_is_not_known_is_refused(cluster, tmp_path):
     """So the check above would see a mistake."""
     folder = chosen(tmp_path, [])
     path = folder / "extender.yaml"
@@ -75,7 +72,7 @@ def test_a_field_that_is_not_known_is_refused(cluster: Cluster, tmp_path: Path) 
     assert "replica" in done.stderr
 
 
-def test_an_account_may_do_what_it_needs_and_nothing_else(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_account_may_do_what_it_needs_and_nothing_else(cluster, tmp_path):
     """As the API server says when it is asked as that account, beyond what any account may; in every namespace."""
     done = cluster.kubectl("apply", "--validate=strict", "--kustomize", chosen(tmp_path, COMPONENTS))
     assert done.returncode == 0, done.stderr
@@ -90,7 +87,6 @@ def test_an_account_may_do_what_it_needs_and_nothing_else(cluster: Cluster, tmp_
     assert "leases.coordination.k8s.io/windward-scheduler update" in mine
 
 
-def _environ(objects: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+def _environ(objects, name):
     (found,) = (one for one in objects if one["kind"] == "Deployment" and one["metadata"]["name"] == name)
-    environ: list[dict[str, Any]] = found["spec"]["template"]["spec"]["containers"][0]["env"]
-    return environ
+    return found["spec"]["template"]["spec"]["containers"][0]["env"]

@@ -5,11 +5,8 @@ small random cluster. `windward pods` reads it into the ledger, and the planners
 """
 
 import time
-from pathlib import Path
 from typing import Any
 
-from schemas.names import Names
-from tests.conftest import Valkey
 from tests.effort import effort
 from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes import test_trimaran
@@ -24,7 +21,6 @@ from tests.scorer.kubernetes.test_pods_ties import planned, required, some_clust
 pytestmark = test_trimaran.pytestmark
 
 Body = dict[str, Any]
-Plan = tuple[str, list[tuple[str, str]]]
 REFUSED_S = 3.0
 """A pod that is not bound for so long is refused; what the scheduler sees late has reached it by then."""
 NODES = "/api/v1/nodes"
@@ -35,18 +31,18 @@ NODE_RULE = "requiredDuringSchedulingIgnoredDuringExecution"
 class Trial:
     """One random cluster on the control plane; its pods are made anew for each plan."""
 
-    def __init__(self, scene: Scene, seed: int) -> None:
+    def __init__(self, scene, seed):
         self._scene, self._api, self._seed = scene, scene.cluster, seed
         self._profile = ("windward", "kubernetes")[seed % 2]
         nodes, pods = some_cluster(seed)
         self._nodes = [_valid_node(one, f"{seed}") for one in nodes]
         self._pods = [_valid_pod(one) for one in pods]
-        self._there: dict[str, Body] = {}
+        self._there = {}
         """The pods that are there, by uid."""
-        self.refused: list[str] = []
+        self.refused = []
         self.moves = 0
 
-    def run(self) -> None:
+    def run(self):
         """Try the moves of each plan in their order."""
         for one in self._nodes:
             self._api.call("POST", NODES, one)
@@ -60,11 +56,11 @@ class Trial:
         self._clear()
         self._api.call("DELETE", NODES)
 
-    def _clear(self) -> None:
+    def _clear(self):
         for uid in list(self._there):
             self._delete(uid)
 
-    def _plans(self) -> list[Plan]:
+    def _plans(self):
         """Make the pods; return what the planners propose by what Windward has read of the cluster."""
         self._clear()
         for one in self._pods:
@@ -81,13 +77,13 @@ class Trial:
         of.ledger.add(list(ledger.all_instances().values()))
         return list(planned(of, self._profile, max(rules)))
 
-    def _rules(self) -> Body | None:
+    def _rules(self):
         """Return what Windward has of the nodes, once it is of these."""
         rules, names = self._scene.nodes(), {one["metadata"]["name"] for one in self._nodes}
         of_these = all(rule["labels"].get(ROUND) == f"{self._seed}" for rule in rules.values())
         return rules if of_these and rules.keys() == names else None
 
-    def _try(self, moves: list[tuple[str, str]], leaving: set[str]) -> None:
+    def _try(self, moves, leaving):
         """End each pod and have the scheduler place one like it on the target."""
         self.moves += len(moves)
         for uid, target in moves:
@@ -103,7 +99,7 @@ class Trial:
             if why or not moves_at_all(body):
                 self.refused.append(f"seed {self._seed}: {body} to {target}: {why or 'it never moves'}")
 
-    def _refusal(self, uid: str) -> str:
+    def _refusal(self, uid):
         """Return what the scheduler says of a pod that it does not bind; "": it has bound it."""
         until_s = time.monotonic() + REFUSED_S
         while True:
@@ -114,27 +110,27 @@ class Trial:
                 return "".join(each.get("message", "") for each in pod["status"].get("conditions", ())) or "silent"
             time.sleep(0.005)
 
-    def _create(self, pod: Body) -> str:
+    def _create(self, pod):
         made = self._api.call("POST", f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods", pod)
         self._there[made["metadata"]["uid"]] = pod
         return str(made["metadata"]["uid"])
 
-    def _delete(self, uid: str) -> None:
+    def _delete(self, uid):
         self._api.ask("DELETE", f"{_path(self._there.pop(uid))}?gracePeriodSeconds=0")
 
 
-def _path(pod: Body) -> str:
+def _path(pod):
     return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
 
 
-def _valid_node(node: Body, seed: str) -> Body:
+def _valid_node(node, seed):
     """Return a node as the API server takes it: a taint of a key and an effect is there once."""
     taints = {(one["key"], one["effect"]): one for one in node["spec"]["taints"]}
     about = {"name": node["metadata"]["name"], "labels": node["metadata"]["labels"] | {ROUND: seed}}
     return node | {"metadata": about, "spec": node["spec"] | {"taints": list(taints.values())}}
 
 
-def _valid_pod(pod: Body) -> Body:
+def _valid_pod(pod):
     """Return a pod as the API server takes it."""
     about, spec = dict(pod["metadata"]), dict(pod["spec"])
     del about["uid"], about["resourceVersion"]
@@ -144,7 +140,7 @@ def _valid_pod(pod: Body) -> Body:
     return {"kind": "Pod", "apiVersion": "v1", "metadata": about, "spec": spec}
 
 
-def _valid_container(one: Body, *, on_host: bool) -> Body:
+def _valid_container(one, *, on_host):
     """Return a container whose extended resources have limits, and on the host's network one number for each port."""
     ports = [dict(port) for port in one["ports"]]
     for port in ports if on_host else ():
@@ -153,7 +149,7 @@ def _valid_container(one: Body, *, on_host: bool) -> Body:
     return one | {"image": "none", "ports": ports, "resources": one.get("resources", {}) | {"limits": extended}}
 
 
-def _only_on(pod: Body, node: str) -> Body:
+def _only_on(pod, node):
     name = [{"key": "metadata.name", "operator": "In", "values": [node]}]
     affinity = pod["spec"].get("affinity", {})
     terms = affinity.get("nodeAffinity", {NODE_RULE: {"nodeSelectorTerms": [{}]}})[NODE_RULE]["nodeSelectorTerms"]
@@ -162,7 +158,7 @@ def _only_on(pod: Body, node: str) -> Body:
     return pod | {"spec": spec | {"affinity": affinity | only}}
 
 
-def test_the_scheduler_refuses_no_planned_move(valkey: Valkey, names: Names, tmp_path: Path) -> None:
+def test_the_scheduler_refuses_no_planned_move(valkey, names, tmp_path):
     """By drains, consolidations and both rules of rebalancing, in the order of each plan."""
     moves = 0
     with Cluster(BINARY, tmp_path) as cluster:

@@ -12,7 +12,6 @@ import shutil
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import yaml
@@ -41,10 +40,10 @@ WINDWARD = (sys.executable, "-P", "-m", "ops.cli.main")
 class Node:
     """Starts what the pods of a Deployment are, with the files of their Secrets."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(self, cluster, folder):
         self._cluster, self._folder = cluster, folder
 
-    def secret(self, name: str) -> Path:
+    def secret(self, name):
         """Write a Secret's files; return their folder."""
         folder = self._folder / "secrets" / name
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +51,7 @@ class Node:
             (folder / file).write_bytes(base64.b64decode(text))
         return folder
 
-    def process(self, name: str, *flags: str, port: int) -> LocalProcess:
+    def process(self, name, *flags, port):
         """Return the process of a Deployment, which serves its pages at a port; flags are of what differs here."""
         spec = self._cluster.call("GET", f"{DEPLOYMENTS}/{name}")["spec"]["template"]["spec"]
         (container,) = spec["containers"]
@@ -66,7 +65,7 @@ class Node:
         return LocalProcess(name, command, environ=environ | {"PATH": "/usr/bin:/bin"}, ready=lambda: listens(port))
 
 
-def fleet(kafka: str, folder: Path) -> LocalProcess:
+def fleet(kafka, folder):
     """Return the agents of the nodes, whose load stays as it is, with five minutes of their past."""
     percent = np.repeat(np.array(list(LOAD_PERCENT.values()), dtype=float)[:, None], 12, axis=1)
     found = {"machine": list(LOAD_PERCENT), "ts": np.arange(12.0) * 300, "cpu_pct": percent, "mem_pct": percent}
@@ -75,7 +74,7 @@ def fleet(kafka: str, folder: Path) -> LocalProcess:
     return LocalProcess("fleet", [*command, "--cores", str(CORES), "--memory", f"{MEMORY_GIB}Gi"])
 
 
-def test_the_first_pod_goes_by_load(tmp_path: Path) -> None:
+def test_the_first_pod_goes_by_load(tmp_path):
     """By the commands of the page, to the node with the least load."""
     (script, *_) = (block.code for block in SHELL if block.page == "docs/kubernetes.md")
     tree = tmp_path / "tree"
@@ -121,19 +120,18 @@ def test_the_first_pod_goes_by_load(tmp_path: Path) -> None:
         eventually(lambda: value(f"http://{LOOPBACK}:{pods}", "windward_pods_changes_total", change="confirmed") >= 1)
 
 
-def _says(port: int) -> dict[str, Any]:
+def _says(port):
     """Return what the page /ready says; nothing while the process is not ready."""
     status, _, text = get(f"http://{LOOPBACK}:{port}/ready")
-    found: dict[str, Any] = json.loads(text) if status == 200 else {}
-    return found
+    return json.loads(text) if status == 200 else {}
 
 
-def _replicas(cluster: Cluster, name: str) -> int:
+def _replicas(cluster, name):
     status, _ = cluster.ask("GET", f"{DEPLOYMENTS}/{name}")
     return 0 if status >= 300 else int(cluster.call("GET", f"{DEPLOYMENTS}/{name}")["spec"]["replicas"])
 
 
-def _here(entry: dict[str, Any], port: int, files: Path) -> dict[str, Any]:
+def _here(entry, port, files):
     """Return the extender's entry with its address here; it is still known by the name that it has in the cluster."""
     name = entry["urlPrefix"].removeprefix("https://").rpartition(":")[0]
     tls = {part: str(files / Path(file).name) for part, file in entry["tlsConfig"].items()}

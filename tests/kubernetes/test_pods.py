@@ -4,8 +4,7 @@ The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` build
 """
 
 import ssl
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from ops.stack.servers.process import LOOPBACK, LocalProcess
-from schemas.names import Names
+from ops.stack.servers.process import LOOPBACK
 from scorer.kubernetes.pods_api import PODS, ApiServer
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.integration.kubernetes.test_pods import Follower
 from tests.integration.ledger.test_ledger import amounts_of
 from tests.integration.scorer.test_rpc import eventually
@@ -45,7 +42,7 @@ class Lying(ApiServer):
 
     lies: list[Lie]
 
-    def _lines(self, path: str, *given: Any, **more: Any) -> Iterator[bytes]:
+    def _lines(self, path, *given, **more):
         for line in super()._lines(path, *given, **more):
             lie = self.lies.pop(0) if self.lies and path == PODS.path and more.get("whole") else None
             yield line if lie is None else msgspec.json.encode(lie(msgspec.json.decode(line)))
@@ -54,37 +51,37 @@ class Lying(ApiServer):
 class Scene:
     """A cluster with a scheduler, the ledger, and the command that follows the pods."""
 
-    def __init__(self, cluster: Cluster, valkey: Valkey, names: Names) -> None:
+    def __init__(self, cluster, valkey, names):
         self.cluster, self._valkey, self._names = cluster, valkey, names
         self.ledger = Ledger(Wire({"url": valkey.url}), names)
 
-    def follower(self, *flags: str) -> AbstractContextManager[tuple[LocalProcess, str]]:
+    def follower(self, *flags):
         """Run the command as a service account with the rights of the manifest."""
         return follower(self._valkey.url, self._names, self.cluster.flags_of("windward-pods"), *flags)
 
-    def thread(self, *lies: Lie) -> Follower:
+    def thread(self, *lies):
         """Make one that is a thread here, and is told lies in place of the first pages of its list of pods."""
         _, _, _, authority, _, token = self.cluster.flags_of("windward-pods")
         tls = ssl.create_default_context(cafile=authority)
         server = Lying(host=LOOPBACK, port=self.cluster.port, tls=tls, token_file=Path(token), lies=list(lies))
         return Follower(server, self._valkey, self._names)
 
-    def change(self) -> Any:
+    def change(self):
         """Return the ledger's number of the last change."""
         return self.ledger.wire.one("HGET", self.ledger.head, "change")
 
-    def settled(self) -> bool:
+    def settled(self):
         """Wait until the ledger has what the API server has."""
         settle(self.ledger, self.cluster)
         return True
 
-    def nodes(self) -> dict[str, Any]:
+    def nodes(self):
         flat = self.ledger.wire.one("HGETALL", self._names.nodes)
         return {name.decode(): msgspec.json.decode(raw) for name, raw in zip(flat[::2], flat[1::2], strict=True)}
 
 
 @pytest.fixture
-def scene(valkey: Valkey, names: Names, tmp_path: Path) -> Iterator[Scene]:
+def scene(valkey, names, tmp_path):
     """Four nodes, a plain scheduler, and the manifest's account."""
     with Cluster(BINARY, tmp_path) as cluster:
         for number in range(4):
@@ -96,7 +93,7 @@ def scene(valkey: Valkey, names: Names, tmp_path: Path) -> Iterator[Scene]:
         made.ledger.wire.close()
 
 
-def test_the_ledger_has_what_the_api_server_has(scene: Scene) -> None:
+def test_the_ledger_has_what_the_api_server_has(scene):
     """Placed by a real scheduler, ended, resized, deleted; while the follower is killed as while it runs."""
     cluster = scene.cluster
     for number in range(20):
@@ -122,7 +119,7 @@ def test_the_ledger_has_what_the_api_server_has(scene: Scene) -> None:
     assert len(cluster.running()) == 18
 
 
-def test_machines_are_what_the_nodes_are(scene: Scene) -> None:
+def test_machines_are_what_the_nodes_are(scene):
     """Room, labels and cordon come from a real API server, by the rights of the manifest."""
     with scene.follower():
         rules = eventually(lambda: len(found := scene.nodes()) == 4 and found, 30)
@@ -134,7 +131,7 @@ def test_machines_are_what_the_nodes_are(scene: Scene) -> None:
         assert "taints" not in scene.nodes()["n2"]
 
 
-def test_a_cut_watch_goes_on(scene: Scene) -> None:
+def test_a_cut_watch_goes_on(scene):
     """Those of pods and nodes from their version, without a list; by one that is too old (410) all are listed."""
     cluster = scene.cluster
     with (
@@ -164,7 +161,7 @@ def test_a_cut_watch_goes_on(scene: Scene) -> None:
         assert lists() == 2
 
 
-def test_a_pod_that_names_another_takes_nothing_from_it(scene: Scene) -> None:
+def test_a_pod_that_names_another_takes_nothing_from_it(scene):
     """Neither another pod's uid, nor a static pod's hash, nor a deployer's instance: each keeps what it has."""
     cluster, static = scene.cluster, "a" * 32
     of_node = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "n1", "controller": True}
@@ -173,7 +170,7 @@ def test_a_pod_that_names_another_takes_nothing_from_it(scene: Scene) -> None:
         [Instance(id=name, machine="n1", state="confirmed", amounts=amounts_of(4.0)) for name in names]
     )
 
-    def make(name: str, config: str, *owners: dict[str, Any], **notes: str) -> None:
+    def make(name, config, *owners, **notes):
         about = {"name": name, "annotations": {"kubernetes.io/config.hash": config, **notes}, "ownerReferences": owners}
         container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "10m"}}}
         spec = {"nodeName": "n1", "containers": [container]}

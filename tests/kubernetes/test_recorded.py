@@ -3,8 +3,6 @@
 The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` builds it where it is not.
 """
 
-from pathlib import Path
-
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.recorded import FOLDER, record, shape
@@ -13,7 +11,7 @@ from tests.kubernetes.test_trimaran import BINARY
 pytestmark = test_trimaran.pytestmark
 
 
-def test_what_is_sent_is_what_was_recorded(tmp_path: Path) -> None:
+def test_what_is_sent_is_what_was_recorded(tmp_path):
     """Body by body, the same keys."""
     with Cluster(BINARY, tmp_path) as cluster:
         now = {name: shape(body) for name, body in record(cluster).items()}

@@ -7,18 +7,13 @@ long a pod took, beside a scheduler without an extender.
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ops.stack.servers.local import LocalValkey
-from ops.stack.servers.process import LocalProcess
-from schemas.names import Names
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.integration.observe.test_exporter import get
@@ -57,12 +52,12 @@ class Scene:
     plain_s: float = 0.0
     """How long a pod took without an extender."""
 
-    def load(self) -> dict[str, float]:
+    def load(self):
         """Return the load of each node: one of its own, and a tenth of a core for each of its pods."""
         seen = Counter(node for nodes in list(self.kubelets.bound.values()) for node in nodes)
         return {node: 0.1 + 0.005 * (place % 60) + seen[node] * 0.1 / CORES for place, node in enumerate(NODES)}
 
-    def make(self, scheduler: str, pods: int) -> None:
+    def make(self, scheduler, pods):
         with ThreadPoolExecutor(4) as threads:
             each = range(pods)
             list(
@@ -71,14 +66,14 @@ class Scene:
                 )
             )
 
-    def empty(self) -> None:
+    def empty(self):
         """Delete all pods; the kubelets have heard it, so that none is counted later."""
         self.cluster.empty()
         eventually(lambda: not self.kubelets.bound)
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(tmp_path_factory):
     """One for all modes; a scheduler without an extender has placed as many pods on it."""
     with Cluster(BINARY, tmp_path_factory.mktemp("cluster")) as cluster, Kubelets(cluster) as kubelets:
         make_nodes(cluster, NODES)
@@ -95,11 +90,11 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 @pytest.fixture
-def told(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+def told(request, capsys):
     """Say something in what pytest writes."""
-    terminal: Any = request.config.pluginmanager.get_plugin("terminalreporter")
+    terminal = request.config.pluginmanager.get_plugin("terminalreporter")
 
-    def say(text: str) -> None:
+    def say(text):
         with capsys.disabled():
             terminal.write_line(f"\n{text}")
 
@@ -107,9 +102,7 @@ def told(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize("mode", ["score", "filter", "bind"])
-def test_none_is_lost_and_none_doubled(
-    mode: str, scene: Scene, names: Names, tmp_path: Path, told: Callable[[str], None]
-) -> None:
+def test_none_is_lost_and_none_doubled(mode, scene, names, tmp_path, told):
     """An extender is killed at 300, who follows the pods at 600, Redis is frozen at 800: at the end both are equal."""
     cluster, bound = scene.cluster, scene.kubelets.bound
     account = cluster.flags_of("windward-extender")
@@ -155,6 +148,6 @@ def test_none_is_lost_and_none_doubled(
         )
 
 
-def leader(followers: list[tuple[LocalProcess, str]]) -> LocalProcess:
+def leader(followers):
     (found,) = (process for process, page in followers if value(page, "windward_pods_leads"))
     return found

@@ -5,15 +5,10 @@ The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` build
 
 import os
 import time
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from schemas.names import Names
 from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.integration.kubernetes.test_load_watcher import load_watcher, read
 from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes.cluster import Cluster
@@ -33,7 +28,7 @@ pytestmark = [
 CORES, MEMORY_GIB = 16, 64
 LOAD = {f"a{place}": 0.05 + 0.08 * place for place in range(8)} | {"b0": 0.05, "b1": 0.35}
 """By node, the share of its CPU and memory that is used, on average."""
-ARGUMENTS: dict[str, dict[str, Any]] = {
+ARGUMENTS = {
     "LoadVariationRiskBalancing": {"safeVarianceMargin": 1, "safeVarianceSensitivity": 1},
     "TargetLoadPacking": {"targetUtilization": 40},
     "LowRiskOverCommitment": {"smoothingWindowSize": 5, "riskLimitWeights": {"cpu": 0.5, "memory": 0.5}},
@@ -43,11 +38,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 class Scene:
     """A cluster whose nodes have agents, and a scheduler with a profile for each plugin."""
 
-    def __init__(self, cluster: Cluster, valkey: Valkey, names: Names, page: str) -> None:
+    def __init__(self, cluster, valkey, names, page):
         self._cluster, self._valkey, self._names, self._page = cluster, valkey, names, page
         self._pods = 0
 
-    def has(self, ages_s: Mapping[str, float], *, listed: set[str]) -> None:
+    def has(self, ages_s, *, listed):
         """Write windows of nodes of these ages, and start the scheduler when the load watcher lists these nodes."""
         wire, now_s = Wire({"url": self._valkey.url}), time.time()
         tables = [
@@ -59,7 +54,7 @@ class Scene:
         eventually(lambda: set(read(self._page).get("data", {}).get("NodeMetricsMap", ())) == listed)
         self._cluster.schedule([self._profile(plugin) for plugin in ARGUMENTS])
 
-    def _profile(self, plugin: str) -> dict[str, Any]:
+    def _profile(self, plugin):
         scores = {"disabled": [{"name": "*"}], "enabled": [{"name": plugin}]}
         arguments = {"watcherAddress": self._page, **ARGUMENTS[plugin]}
         return {
@@ -67,7 +62,7 @@ class Scene:
             "pluginConfig": [{"name": plugin, "args": arguments}],
         }  # fmt: skip
 
-    def places(self, plugin: str, group: str = "a") -> str:
+    def places(self, plugin, group="a"):
         """Return the node that a plugin chooses for a pod of one core, among those of a group."""
         self._pods += 1
         name = f"pod-{self._pods}"
@@ -79,7 +74,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(valkey: Valkey, names: Names, tmp_path: Path) -> Iterator[Scene]:
+def scene(valkey, names, tmp_path):
     """Nodes a0 to a7, each with more load than the one before; b0 and b1, whose pods may use twice their requests."""
     with Cluster(BINARY, tmp_path) as cluster, load_watcher(valkey.url, names) as (_, page):
         for node in LOAD:
@@ -90,7 +85,7 @@ def scene(valkey: Valkey, names: Names, tmp_path: Path) -> Iterator[Scene]:
         yield Scene(cluster, valkey, names, page)
 
 
-def test_pods_go_by_load(scene: Scene) -> None:
+def test_pods_go_by_load(scene):
     """To the node that each plugin's formula prefers; not to a stale one; while all are silent, by the last load."""
     fresh = dict.fromkeys(LOAD, 3.0)
     scene.has(fresh, listed=set(LOAD))

@@ -19,7 +19,7 @@ class Block(NamedTuple):
     code: str
 
     @property
-    def is_marked(self) -> bool:
+    def is_marked(self):
         """Whether its first line says that it needs Docker, root or a cluster."""
         return bool(NEEDS.match(self.code))
 

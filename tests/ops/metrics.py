@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import promql_parser
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -43,7 +42,7 @@ _OF_PLANNERS = (
     "query_duration_seconds_sum", "ready", "refresh_duration_seconds_bucket", "refresh_duration_seconds_count",
     "refresh_duration_seconds_sum", "refresh_failures_total", "snapshot_timestamp_seconds",
 )  # fmt: skip
-UNUSED: dict[str, str] = {
+UNUSED = {
     "windward_scorer_query_duration_seconds_count": "the same as windward_scorer_queries_total, which knows the code",
     "windward_scorer_query_duration_seconds_sum": _QUANTILES,
     "windward_scorer_refresh_duration_seconds_count": _QUANTILES,
@@ -63,7 +62,7 @@ PROCESS = frozenset(sample.name for family in ProcessCollector(registry=None).co
 
 
 @cache
-def exposed_metrics() -> frozenset[str]:
+def exposed_metrics():
     """Return the name of every sample that one of our processes may show."""
     registry = CollectorRegistry()
     registry.register(CountsCollector(Counts(), "1"))
@@ -92,7 +91,7 @@ def exposed_metrics() -> frozenset[str]:
     return frozenset({name for name in found if not name.endswith("_created")} | exporters())
 
 
-def exporters() -> set[str]:
+def exporters():
     profiles = load_profiles()
     operator = {"a": OperatorFacts(thresholds=dict.fromkeys(RESOURCES, 0.5))}
     table = window_table(["a"], capacity=[1.0] * len(RESOURCES), at=1e9)
@@ -103,7 +102,7 @@ def exporters() -> set[str]:
 
     state = State(snapshot, LedgerView([placed("i", "a")]), profiles.choose(), 1e9, memory=memory)
     selection = Selection(statistics=Statistic.__args__)
-    reader: Any = None
+    reader = None
     own = Exporter(reader, selection, profiles, "1")._own(0.1, 0.1, up=True)
     families = [*fleet.families(state, selection), *MachineFamilies(selection).families(state), *own]
     by_class = replace(state, profile=read_profile(Path(__file__).parents[2] / "docs/examples/classes.toml"))
@@ -116,7 +115,7 @@ def exporters() -> set[str]:
     return {family.name for family in families}
 
 
-def names_in(node: Any) -> set[str]:
+def names_in(node):
     """Return the metrics of a parsed query."""
     if isinstance(node, promql_parser.VectorSelector):
         named = [matcher.value for matcher in node.matchers.matchers if matcher.name == "__name__"]
@@ -126,7 +125,7 @@ def names_in(node: Any) -> set[str]:
     return set().union(*(names_in(child) for child in children if child is not None)) if children else set()
 
 
-def _alternatives(pattern: str) -> list[str]:
+def _alternatives(pattern):
     """Return what ``head_(a|b)_tail`` matches."""
     head, found, rest = pattern.partition("(")
     if not found:

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
@@ -26,17 +25,17 @@ from tests.ops.yaml_files import read_yaml
 from tests.rows import each_row
 
 ROOT = Path(__file__).parents[2]
-COMPOSE: dict[str, Any] = read_yaml((ROOT / "docker-compose.yml").read_text())
-SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+COMPOSE = read_yaml((ROOT / "docker-compose.yml").read_text())
+SERVICES = COMPOSE["services"]
 SETTINGS = {
     "stream": StreamSettings, "scorer": ScorerSettings, "agent": AgentSettings, "exporter": ExporterSettings,
     "planner": PlannerSettings, "record": RecordSettings,
 }  # fmt: skip
-PROMETHEUS: dict[str, Any] = read_yaml((ROOT / "ops/prometheus/prometheus.yml").read_text())
+PROMETHEUS = read_yaml((ROOT / "ops/prometheus/prometheus.yml").read_text())
 FIXED = re.compile(r"[\w./-]+:v?\d+\.\d+\.\d+[\w.-]*")
 
 
-def test_the_stack_is_complete() -> None:
+def test_the_stack_is_complete():
     """Broker, Redis, two stream workers, two scorers, an agent; exporter, Prometheus, Alertmanager and Grafana.
 
     The recorder only where its profile is named.
@@ -50,7 +49,7 @@ def test_the_stack_is_complete() -> None:
 
 
 @each_row("name", SERVICES)
-def test_every_service_has_a_fixed_image_and_says_whether_it_is_healthy(name: str) -> None:
+def test_every_service_has_a_fixed_image_and_says_whether_it_is_healthy(name):
     """No tag moves, and nobody starts before what it needs is healthy."""
     service = SERVICES[name]
     assert FIXED.fullmatch(service["image"])
@@ -61,20 +60,20 @@ def test_every_service_has_a_fixed_image_and_says_whether_it_is_healthy(name: st
 
 
 @each_row("name", SERVICES)
-def test_nothing_is_published_beyond_the_host(name: str) -> None:
+def test_nothing_is_published_beyond_the_host(name):
     """Ports are bound to loopback."""
     for port in SERVICES[name].get("ports", ()):
         assert port.startswith("127.0.0.1:")
 
 
 @each_row("name", SERVICES)
-def test_a_service_with_a_password_can_be_given_it(name: str) -> None:
+def test_a_service_with_a_password_can_be_given_it(name):
     """Compose refuses to start a read-only service with a secret that does not come from a file of the host."""
     assert not (SERVICES[name].get("read_only") and SERVICES[name].get("secrets"))
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_our_processes_accept_their_settings(name: str, tmp_path: Path) -> None:
+def test_our_processes_accept_their_settings(name, tmp_path):
     """The command exists and its settings are read from the service's own environment, password file and all."""
     service = SERVICES[name]
     command, *flags = service["command"]
@@ -92,7 +91,7 @@ def test_our_processes_accept_their_settings(name: str, tmp_path: Path) -> None:
     assert getattr(settings, "redis_password", None) == ("hidden" if uses_redis else None)
 
 
-def test_no_secret_is_written_in_the_file() -> None:
+def test_no_secret_is_written_in_the_file():
     """Passwords come from the environment of whoever starts the stack."""
     assert COMPOSE["secrets"] == {
         "redis_password": {"environment": "WINDWARD_REDIS_PASSWORD"},
@@ -107,7 +106,7 @@ def test_no_secret_is_written_in_the_file() -> None:
 
 
 @each_row("name", SERVICES)
-def test_files_of_the_tree_that_a_service_mounts_are_there(name: str) -> None:
+def test_files_of_the_tree_that_a_service_mounts_are_there(name):
     """A path that is missing would be made as an empty folder by Docker; volumes without a path are declared."""
     for volume in SERVICES[name].get("volumes", ()):
         source = volume.partition(":")[0]
@@ -122,7 +121,7 @@ def test_files_of_the_tree_that_a_service_mounts_are_there(name: str) -> None:
             assert source in COMPOSE["volumes"]
 
 
-def test_grafana_finds_what_it_is_given() -> None:
+def test_grafana_finds_what_it_is_given():
     """Its data source is our Prometheus, its folder of dashboards is where ours are mounted, both read-only there."""
     mounts = dict(volume.split(":")[:2] for volume in SERVICES["grafana"]["volumes"])
     assert mounts["./ops/grafana/provisioning"] == "/etc/grafana/provisioning"
@@ -143,7 +142,7 @@ def test_grafana_finds_what_it_is_given() -> None:
     assert (ROOT / "ops/grafana/dashboards" / Path(home).name).exists()
 
 
-def test_prometheus_scrapes_every_process_and_reads_the_rules() -> None:
+def test_prometheus_scrapes_every_process_and_reads_the_rules():
     """Each of our services is a target by its job and port; the rules are mounted where they are looked for."""
     jobs = {job["job_name"]: job for job in PROMETHEUS["scrape_configs"]}
     assert set(jobs) == {f"windward-{name}" for name in SETTINGS}
@@ -161,7 +160,7 @@ def test_prometheus_scrapes_every_process_and_reads_the_rules() -> None:
     assert f"--storage.tsdb.path={mounts['prometheus']}" in SERVICES["prometheus"]["command"]
 
 
-def test_prometheus_tells_the_alertmanager() -> None:
+def test_prometheus_tells_the_alertmanager():
     """At its service's port, with its configuration mounted; the bases of addresses are no labels of alerts."""
     alerting = PROMETHEUS["alerting"]
     ((target,),) = (one["targets"] for manager in alerting["alertmanagers"] for one in manager["static_configs"])
@@ -177,14 +176,14 @@ def test_prometheus_tells_the_alertmanager() -> None:
 @pytest.mark.skipif(
     not shutil.which("promtool"), reason="NOT RUN: no promtool on the PATH (Debian: apt-get install prometheus)"
 )
-def test_promtool_accepts_the_shipped_configuration() -> None:
+def test_promtool_accepts_the_shipped_configuration():
     """``promtool check config``; the rules are checked where they are."""
     command = ["promtool", "check", "config", "--syntax-only", str(ROOT / "ops/prometheus/prometheus.yml")]
     done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_compose_itself_accepts_the_file() -> None:
+def test_compose_itself_accepts_the_file():
     """``docker compose config`` reads it, where that is installed."""
     found = compose_command()
     if not found:
@@ -195,7 +194,7 @@ def test_compose_itself_accepts_the_file() -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
-def compose_command() -> list[str]:
+def compose_command():
     """Return how docker compose is called here, nothing when it is not installed."""
     if shutil.which("docker"):
         plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
@@ -204,7 +203,7 @@ def compose_command() -> list[str]:
     return ["docker-compose"] if shutil.which("docker-compose") else []
 
 
-def test_the_image_is_built_from_a_digest_and_does_not_run_as_root() -> None:
+def test_the_image_is_built_from_a_digest_and_does_not_run_as_root():
     """Every stage starts from one digest, beside its tag; the last user is a plain one; what is copied exists."""
     lines = (ROOT / "ops/docker/Dockerfile").read_text().splitlines()
     (base,) = [line.removeprefix("ARG BASE=") for line in lines if line.startswith("ARG")]
@@ -220,13 +219,13 @@ def test_the_image_is_built_from_a_digest_and_does_not_run_as_root() -> None:
     assert all(any(f"!{one}" in kept for one in (part, part.partition("/")[0])) for part in copied)
 
 
-def test_the_image_installs_only_what_is_locked_with_hashes() -> None:
+def test_the_image_installs_only_what_is_locked_with_hashes():
     """The lock has every dependency of ours, in a version that pyproject.toml allows, and hashes for all it has."""
     text = (ROOT / "ops/docker/requirements.lock").read_text()
     locked = {}
     for entry in re.split(r"\n(?=[a-z0-9])", text.partition("make lock\n")[2]):
         assert "--hash=sha256:" in entry
-        name, version = re.match(r"([a-z0-9-]+)==([\w.]+)", entry.replace("[hiredis]", "")).groups()  # type: ignore[union-attr]
+        name, version = re.match(r"([a-z0-9-]+)==([\w.]+)", entry.replace("[hiredis]", "")).groups()
         locked[name] = version
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for line in project["dependencies"] + project["optional-dependencies"]["stream"]:
@@ -241,7 +240,7 @@ def test_the_image_installs_only_what_is_locked_with_hashes() -> None:
 
 @pytest.mark.integration
 @pytest.mark.parametrize(("name", "kept"), [("ledger.conf", True), ("windows.conf", False)])
-def test_the_shipped_redis_files_keep_what_they_say(name: str, kept: bool, tmp_path: Path) -> None:
+def test_the_shipped_redis_files_keep_what_they_say(name, kept, tmp_path):
     """The ledger's server has its data after kill -9, the windows' server starts empty, neither evicts.
 
     The password comes from an included file, as in docker-compose.yml.

@@ -3,9 +3,7 @@
 import ast
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import promql_parser
 import pytest
@@ -30,21 +28,20 @@ VALUES = {
 RULES = {path.name: read_yaml(path.read_text()) for path in sorted((ROOT / "ops/prometheus/rules").glob("*.yml"))}
 
 
-def read(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((FOLDER / name).read_text())
-    return found
+def read(name):
+    return json.loads((FOLDER / name).read_text())
 
 
-def panels(name: str) -> list[Mapping[str, Any]]:
+def panels(name):
     """Return the panels, rows left out."""
     return list(panels_of(read(name)))
 
 
-def rules() -> list[dict[str, Any]]:
+def rules():
     return [rule for file in RULES.values() for group in file["groups"] for rule in group["rules"]]
 
 
-def test_the_files_are_what_the_code_makes() -> None:
+def test_the_files_are_what_the_code_makes():
     """``python -m ops.grafana`` writes them; nobody edits them by hand."""
     assert {path.name for path in FOLDER.iterdir()} == set(FILES)
     for name, text in texts().items():
@@ -52,7 +49,7 @@ def test_the_files_are_what_the_code_makes() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_dashboard_can_be_provisioned(name: str) -> None:
+def test_a_dashboard_can_be_provisioned(name):
     """A fixed uid and no id; the data source is a variable, the first; links lead to the others."""
     dashboard = read(name)
     assert dashboard["uid"] == f"windward-{name.removesuffix('.json')}"
@@ -65,7 +62,7 @@ def test_a_dashboard_can_be_provisioned(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_panel_says_what_it_shows(name: str) -> None:
+def test_every_panel_says_what_it_shows(name):
     """Title, description in a sentence, unit and threshold colours; ids and titles differ; none lies over another.
 
     Without data it says why in words.
@@ -82,7 +79,7 @@ def test_every_panel_says_what_it_shows(name: str) -> None:
         assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
     dashboard = read(name)
     for shown in (dashboard["panels"], *(row.get("panels", ()) for row in dashboard["panels"])):
-        taken: set[tuple[int, int]] = set()
+        taken = set()
         for panel in shown:
             place = panel["gridPos"]
             cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
@@ -92,7 +89,7 @@ def test_every_panel_says_what_it_shows(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_query_is_of_the_chosen_fleet(name: str) -> None:
+def test_every_query_is_of_the_chosen_fleet(name):
     """Each metric in it is restricted, but for the choice of the fleet itself."""
     for one in queries(read(name), VALUES):
         if one.kind == "variable" and one.title == "fleet":
@@ -103,14 +100,14 @@ def test_every_query_is_of_the_chosen_fleet(name: str) -> None:
         assert [rest for rest in metrics if not rest.startswith("{fleet=north")] == [], one
 
 
-def test_the_pipeline_opens_with_what_is_wrong() -> None:
+def test_the_pipeline_opens_with_what_is_wrong():
     """All else is collapsed."""
     rows = [panel for panel in read("pipeline.json")["panels"] if panel["type"] == "row"]
     assert rows[0]["title"] == "What is wrong now"
     assert [row["collapsed"] for row in rows] == [False, *[True] * (len(rows) - 1)]
 
 
-def test_stale_is_never_green() -> None:
+def test_stale_is_never_green():
     """Where a series has that name, it has a colour or steps of its own, whatever place in the palette it gets."""
     found = 0
     for name in FILES:
@@ -131,7 +128,7 @@ def test_stale_is_never_green() -> None:
     assert found >= 4
 
 
-def test_legends_are_words() -> None:
+def test_legends_are_words():
     """No bare quantile."""
     for name in FILES:
         for one in queries(read(name), VALUES):
@@ -139,7 +136,7 @@ def test_legends_are_words() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_query_is_promql_on_metrics_there_are(name: str) -> None:
+def test_every_query_is_promql_on_metrics_there_are(name):
     """Each parses, and asks for what our processes expose, a rule records or Prometheus itself makes."""
     known = exposed_metrics() | {rule["record"] for rule in rules() if "record" in rule}
     known |= {"ALERTS", "scrape_duration_seconds"} | PROCESS
@@ -156,16 +153,16 @@ def test_every_query_is_promql_on_metrics_there_are(name: str) -> None:
         assert found <= known, f"{one.title}: {found - known}"
 
 
-def test_every_rule_asks_for_metrics_there_are() -> None:
+def test_every_rule_asks_for_metrics_there_are():
     """A typing error in a rule is no rule."""
     known = exposed_metrics() | {rule["record"] for rule in rules() if "record" in rule} | {"up"}
     for rule in rules():
         assert names_in(promql_parser.parse(rule["expr"])) <= known, rule
 
 
-def test_every_metric_is_shown_or_alerted_on() -> None:
+def test_every_metric_is_shown_or_alerted_on():
     """Or is on the list of those that are not, with the reason; which lists none that is used, or gone."""
-    used: set[str] = set()
+    used = set()
     for name in FILES:
         for one in queries(read(name), VALUES):
             used |= set(re.findall(r"windward_\w+", one.expression))
@@ -176,7 +173,7 @@ def test_every_metric_is_shown_or_alerted_on() -> None:
     assert unused == UNUSED.keys()
 
 
-def test_rates_are_over_grafanas_own_interval() -> None:
+def test_rates_are_over_grafanas_own_interval():
     """A fixed length would show nothing where Prometheus scrapes rarely; the heatmap's gauges have no rate at all."""
     for name in FILES:
         for panel in panels(name):
@@ -186,7 +183,7 @@ def test_rates_are_over_grafanas_own_interval() -> None:
                     assert "by_utilization" not in inside
 
 
-def test_statistics_asked_for_are_those_the_exporter_has() -> None:
+def test_statistics_asked_for_are_those_the_exporter_has():
     """A statistic that is misspelt would be an empty panel."""
     for name in FILES:
         for one in queries(read(name), VALUES):
@@ -194,7 +191,7 @@ def test_statistics_asked_for_are_those_the_exporter_has() -> None:
                 assert value in Statistic.__args__
 
 
-def test_reasons_that_are_counted_from_the_start_are_those_there_are() -> None:
+def test_reasons_that_are_counted_from_the_start_are_those_there_are():
     """Every reason in the code that refuses a message has its counter at 0 from the start."""
     from streams.fold.admission import REASONS
 
@@ -206,13 +203,13 @@ def test_reasons_that_are_counted_from_the_start_are_those_there_are() -> None:
     assert found <= set(REASONS)
 
 
-def plain(value: Any) -> Any:
+def plain(value):
     """Return a model of Grafana's schema as JSON would have it."""
     return json.loads(JSONEncoder().encode(value))
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_dashboard_is_one_of_grafanas_schema(name: str) -> None:
+def test_a_dashboard_is_one_of_grafanas_schema(name):
     """Read by the types that Grafana publishes for its schema and written again, nothing is lost or other.
 
     But for two keys of annotations that the types of this version do not have yet.
@@ -225,7 +222,7 @@ def test_a_dashboard_is_one_of_grafanas_schema(name: str) -> None:
     assert without_none(again) == without_none(dashboard)
 
 
-def without_none(value: Any) -> Any:
+def without_none(value):
     """Drop absent values, but for the first step of thresholds, where null means minus infinity."""
     if isinstance(value, dict):
         return {key: without_none(each) for key, each in value.items() if each is not None}

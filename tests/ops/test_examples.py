@@ -8,7 +8,6 @@ import tomllib
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -76,7 +75,7 @@ MAY_FAIL = {
 """Exit codes of commands that tell by them what they found."""
 
 
-def examples() -> list[tuple[str, str, str, type[Any]]]:
+def examples():
     """Every example: its line, its command, the subcommand, the settings."""
     found = []
     for command, (module, _) in COMMANDS.items():
@@ -92,7 +91,7 @@ LINES = [line for line, *_ in EXAMPLES]
 TYPED = [line for line in LINES if not any(line.startswith(start) for start in NOT_RUN)]
 
 
-def typed() -> list[tuple[str, str]]:
+def typed():
     """Every command as it is typed, with its second word where it has some."""
     found = []
     for command, (module, _) in COMMANDS.items():
@@ -102,7 +101,7 @@ def typed() -> list[tuple[str, str]]:
 
 
 @each_row(("command", "verb"), typed(), ids=[" ".join(one).strip() for one in typed()])
-def test_every_help_shows_its_examples(command: str, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_help_shows_its_examples(command, verb, capsys):
     """What a user sees has one at least, and each is one of those that are read and run here."""
     with suppress(SystemExit):
         cli.main([command, *([verb] if verb else []), "--help"])
@@ -119,7 +118,7 @@ DEVELOPERS = {"ops.completions", "ops.docs", "ops.grafana", "ops.packages"}
 """Modules that are run from a checkout, and are no commands."""
 
 
-def test_every_entry_point_is_a_command() -> None:
+def test_every_entry_point_is_a_command():
     """What a package installs, and every module that can be run: its help is one of those above."""
     commands = {module.removesuffix(".__main__") for module, _ in COMMANDS.values()}
     modules = {
@@ -137,14 +136,14 @@ def test_every_entry_point_is_a_command() -> None:
     assert starts == {"windward-agent": "streams.agent.command"}  # its help: tests/streams/agent/test_command.py
 
 
-def test_what_is_not_run_exists() -> None:
+def test_what_is_not_run_exists():
     """Each beginning is one of an example."""
     for start in (*NOT_RUN, *BEFORE, *MAY_FAIL):
         assert any(line.startswith(start) for line in LINES), start
 
 
 @each_row(("line", "command", "verb", "cls"), EXAMPLES, ids=LINES)
-def test_the_flags_of_an_example_are_there(line: str, command: str, verb: str, cls: type[Any]) -> None:
+def test_the_flags_of_an_example_are_there(line, command, verb, cls):
     """With values that they take."""
     first = shlex.split(line.partition(" | ")[0].partition(" > ")[0])
     assert first[:2] == ["windward", command]

@@ -1,39 +1,35 @@
 """An outage pages once, for what it is: what each failure fires, less what Alertmanager's rules inhibit."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from tests.ops.test_rules import NAMES
 from tests.ops.yaml_files import read_yaml
 from tests.rows import each_row
 
 FOLDER = Path(__file__).parents[2] / "ops/prometheus"
-ALERTMANAGER: dict[str, Any] = read_yaml((FOLDER / "alertmanager.yml").read_text())
-RULES: list[dict[str, Any]] = ALERTMANAGER["inhibit_rules"]
-FAILURES: list[dict[str, Any]] = read_yaml((FOLDER / "tests/failures.yml").read_text())["tests"]
+ALERTMANAGER = read_yaml((FOLDER / "alertmanager.yml").read_text())
+RULES = ALERTMANAGER["inhibit_rules"]
+FAILURES = read_yaml((FOLDER / "tests/failures.yml").read_text())["tests"]
 HEALTHY = "4m30s"
 """Before anything fails."""
 
-Labels = Mapping[str, str]
 
-
-def labels_of(series: str) -> Labels:
+def labels_of(series):
     return dict(re.findall(r'(\w+)="([^"]*)"', series))
 
 
-def matches(matchers: Sequence[str], alert: Labels) -> bool:
+def matches(matchers, alert):
     """Return whether all matchers hold; a regular expression matches the whole value."""
     for matcher in matchers:
-        name, how, value = re.fullmatch(r'(\w+)(=~?)"([^"]*)"', matcher).groups()  # type: ignore[union-attr]
+        name, how, value = re.fullmatch(r'(\w+)(=~?)"([^"]*)"', matcher).groups()
         given = alert.get(name, "")
         if not (re.fullmatch(value, given) if how == "=~" else value == given):
             return False
     return True
 
 
-def not_inhibited(firing: Sequence[Labels]) -> Iterator[Labels]:
+def not_inhibited(firing):
     """Yield what Alertmanager notifies of: a missing label is equal to an empty one."""
     for alert in firing:
         if not any(
@@ -47,7 +43,7 @@ def not_inhibited(firing: Sequence[Labels]) -> Iterator[Labels]:
 
 
 @each_row("failure", FAILURES, ids=lambda failure: failure["name"].partition(":")[0])
-def test_a_failure_pages_once_for_what_it_is(failure: dict[str, Any]) -> None:
+def test_a_failure_pages_once_for_what_it_is(failure):
     """Of all that fires, and promtool says that it does, the alert on what failed is left alone."""
     guilty = failure["name"].partition(": ")[2]
     at = {
@@ -61,14 +57,14 @@ def test_a_failure_pages_once_for_what_it_is(failure: dict[str, Any]) -> None:
         assert [alert["alertname"] for alert in not_inhibited(firing)] == [guilty], time
 
 
-def test_each_process_and_server_has_a_failure() -> None:
+def test_each_process_and_server_has_a_failure():
     """Broker, Redis, each process, those of Kubernetes, too; some fire more than their own alert."""
     assert len(FAILURES) == len({failure["name"].partition(": ")[2] for failure in FAILURES}) == 12
     last = [len(failure["promql_expr_test"][-1]["exp_samples"]) for failure in FAILURES]
     assert sorted(last)[-3:] >= [4, 5, 12]
 
 
-def test_another_fleet_is_not_muted() -> None:
+def test_another_fleet_is_not_muted():
     """Its broker is another one."""
     away = {"alertname": "WindwardStreamBrokerAway", "fleet": "north", "instance": "w"}
     stale = {"alertname": "WindwardSamplesStale", "fleet": "south"}
@@ -76,9 +72,9 @@ def test_another_fleet_is_not_muted() -> None:
     assert list(not_inhibited([away, stale | {"fleet": "north"}])) == [away]
 
 
-def test_rules_name_alerts_there_are_and_never_mute_each_other() -> None:
+def test_rules_name_alerts_there_are_and_never_mute_each_other():
     """Every rule is by fleet; an alert that inhibits another is never inhibited by it, over any number of steps."""
-    muted: dict[str, set[str]] = {}
+    muted = {}
     for rule in RULES:
         assert rule.keys() == {"source_matchers", "target_matchers", "equal"}
         assert "fleet" in rule["equal"]
@@ -102,7 +98,7 @@ def test_rules_name_alerts_there_are_and_never_mute_each_other() -> None:
         assert source not in reached
 
 
-def test_alerts_of_a_fleet_are_one_group_with_a_receiver() -> None:
+def test_alerts_of_a_fleet_are_one_group_with_a_receiver():
     """The first notification waits until the guilty alert fires, too."""
     route = ALERTMANAGER["route"]
     assert route["group_by"] == ["fleet"]

@@ -3,7 +3,6 @@
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import kubernetes_validate
 import pytest
@@ -25,14 +24,14 @@ from tests.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "ops/kubernetes"
-SETTINGS: dict[str, type] = {
+SETTINGS = {
     "agent": AgentSettings, "stream": StreamSettings, "scorer": ScorerSettings, "exporter": ExporterSettings,
     "planner": PlannerSettings, "record": RecordSettings,
     "load-watcher": LoadWatcherSettings, "pods": PodsSettings, "extender": ExtenderSettings,
 }  # fmt: skip
 KINDS = ("DaemonSet", "Deployment", "StatefulSet")
 CUSTOMIZATION = read_yaml((FOLDER / "kustomization.yaml").read_text())
-OBJECTS: dict[str, dict[str, Any]] = {
+OBJECTS = {
     f"{each['kind']}/{each['metadata']['name']}": each
     for name in CUSTOMIZATION["resources"]
     for each in read_all_yaml((FOLDER / name).read_text())
@@ -41,18 +40,18 @@ WORKLOADS = {name: each for name, each in OBJECTS.items() if each["kind"] in KIN
 VERSIONS = ("1.29", "1.33", "1.37")
 
 
-def pod(workload: dict[str, Any]) -> dict[str, Any]:
+def pod(workload):
     return workload["spec"]["template"]["spec"]
 
 
 @each_row("version", VERSIONS)
 @each_row("name", OBJECTS)
-def test_the_schema_of_the_api_takes_each_object(name: str, version: str) -> None:
+def test_the_schema_of_the_api_takes_each_object(name, version):
     """Strictly: a field that the API does not know is refused as well."""
     kubernetes_validate.validate(OBJECTS[name], version, strict=True)
 
 
-def test_each_workload_runs_on_linux() -> None:
+def test_each_workload_runs_on_linux():
     """Also those beside the base: a DaemonSet that tolerates all taints is started on Windows nodes, too."""
     pods = {
         f"{path.relative_to(FOLDER)}/{each['metadata']['name']}": pod(each)
@@ -64,7 +63,7 @@ def test_each_workload_runs_on_linux() -> None:
     assert [name for name, each in pods.items() if each.get("nodeSelector") != {"kubernetes.io/os": "linux"}] == []
 
 
-def test_certificates_made_as_told_pass_a_strict_client(tmp_path: Path) -> None:
+def test_certificates_made_as_told_pass_a_strict_client(tmp_path):
     """Python 3.13 and newer are strict by default: an authority says that it signs certificates."""
     page = (ROOT / "docs/kubernetes.md").read_text()
     told = re.findall(r"^openssl req.*?^done$", page, re.MULTILINE | re.DOTALL)
@@ -74,14 +73,14 @@ def test_certificates_made_as_told_pass_a_strict_client(tmp_path: Path) -> None:
     assert done.stdout.split() == ["extender.crt:", "OK", "scheduler.crt:", "OK"], done.stderr
 
 
-def test_the_schema_refuses_a_mistake() -> None:
+def test_the_schema_refuses_a_mistake():
     """The check above would see one: a field in the wrong place."""
     wrong = OBJECTS["DaemonSet/windward-agent"] | {"replicas": 3}
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(wrong, VERSIONS[-1], strict=True)
 
 
-def test_every_file_is_applied() -> None:
+def test_every_file_is_applied():
     """The customization lists all files of the folder; all objects are in the namespace, and none is moved there."""
     assert {path.name for path in FOLDER.glob("*.yaml")} == {"kustomization.yaml", *CUSTOMIZATION["resources"]}
     for each in OBJECTS.values():
@@ -90,7 +89,7 @@ def test_every_file_is_applied() -> None:
     assert "namespace" not in CUSTOMIZATION
 
 
-def test_the_agent_is_on_every_node_and_the_rest_by_number() -> None:
+def test_the_agent_is_on_every_node_and_the_rest_by_number():
     """One workload for each process."""
     kinds = {name: each["kind"] for name, each in WORKLOADS.items()}
     assert kinds == {
@@ -106,7 +105,7 @@ def test_the_agent_is_on_every_node_and_the_rest_by_number() -> None:
     }
 
 
-def test_what_is_not_always_wanted_is_off() -> None:
+def test_what_is_not_always_wanted_is_off():
     """Recorder, load watcher, pods, extender have no replicas until scaled; no disk is taken before."""
     replicas = {name: each["spec"].get("replicas") for name, each in WORKLOADS.items()}
     assert [name for name, count in replicas.items() if count == 0] == [
@@ -116,7 +115,7 @@ def test_what_is_not_always_wanted_is_off() -> None:
     assert not [name for name in OBJECTS if name.startswith("PersistentVolumeClaim")]
 
 
-def test_the_recorder_writes_to_its_own_disk() -> None:
+def test_the_recorder_writes_to_its_own_disk():
     """The folder that it is told is the mounted claim, with room for the most that it keeps."""
     workload = WORKLOADS["StatefulSet/windward-record"]
     ((container,), (claim,)) = pod(workload)["containers"], workload["spec"]["volumeClaimTemplates"]
@@ -128,7 +127,7 @@ def test_the_recorder_writes_to_its_own_disk() -> None:
 
 
 @each_row("name", WORKLOADS)
-def test_a_workload_selects_its_own_pods(name: str) -> None:
+def test_a_workload_selects_its_own_pods(name):
     """Its selector, and that of its disruption budget, are labels that its pods have."""
     labels = WORKLOADS[name]["spec"]["template"]["metadata"]["labels"]
     assert WORKLOADS[name]["spec"]["selector"]["matchLabels"].items() <= labels.items()
@@ -138,7 +137,7 @@ def test_a_workload_selects_its_own_pods(name: str) -> None:
 
 
 @each_row("name", WORKLOADS)
-def test_a_pod_has_no_right_that_it_does_not_need(name: str) -> None:
+def test_a_pod_has_no_right_that_it_does_not_need(name):
     """It is nobody in particular, cannot become more, writes to /tmp only, and is bounded in memory."""
     spec = pod(WORKLOADS[name])
     assert spec["securityContext"]["runAsNonRoot"] is True
@@ -154,7 +153,7 @@ def test_a_pod_has_no_right_that_it_does_not_need(name: str) -> None:
         assert "memory" in container["resources"]["limits"]
 
 
-def test_who_follows_pods_may_list_and_watch_them() -> None:
+def test_who_follows_pods_may_list_and_watch_them():
     """And nothing else, in any namespace: no secret is read, and nothing is written."""
     (right,) = OBJECTS["ClusterRole/windward-pods"]["rules"]
     assert right == {"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["list", "watch"]}
@@ -167,7 +166,7 @@ def test_who_follows_pods_may_list_and_watch_them() -> None:
     assert [name for name, each in OBJECTS.items() if each["kind"] == "ClusterRole"] == ["ClusterRole/windward-pods"]
 
 
-def test_the_extender_that_binds_may_read_a_pod_and_bind_it() -> None:
+def test_the_extender_that_binds_may_read_a_pod_and_bind_it():
     """By the component alone, which changes a container that there is; without it there is no token."""
     folder = FOLDER / "extender-bind"
     component = read_yaml((folder / "kustomization.yaml").read_text())
@@ -189,7 +188,7 @@ def test_the_extender_that_binds_may_read_a_pod_and_bind_it() -> None:
             kubernetes_validate.validate(each, version, strict=True)
 
 
-def test_the_evictor_may_read_a_pod_and_evict_it() -> None:
+def test_the_evictor_may_read_a_pod_and_evict_it():
     """By the component alone, and by dry run until that is changed; its settings are settings of the command."""
     folder = FOLDER / "evictor"
     component = read_yaml((folder / "kustomization.yaml").read_text())
@@ -211,7 +210,7 @@ def test_the_evictor_may_read_a_pod_and_evict_it() -> None:
             kubernetes_validate.validate(each, version, strict=True)
 
 
-def test_the_second_scheduler_is_configured_as_the_page_says() -> None:
+def test_the_second_scheduler_is_configured_as_the_page_says():
     """It has the rights of Kubernetes' own scheduler, the lease that its configuration names, and files that it has."""
     folder = FOLDER / "second-scheduler"
     component = read_yaml((folder / "kustomization.yaml").read_text())
@@ -236,7 +235,7 @@ def test_the_second_scheduler_is_configured_as_the_page_says() -> None:
 
 
 @each_row("name", WORKLOADS)
-def test_a_process_takes_the_settings_it_is_given(name: str, tmp_path: Path) -> None:
+def test_a_process_takes_the_settings_it_is_given(name, tmp_path):
     """Every variable is a setting of that command, with a value that it takes."""
     (container,) = pod(WORKLOADS[name])["containers"]
     (command,) = container["args"]
@@ -261,7 +260,7 @@ def test_a_process_takes_the_settings_it_is_given(name: str, tmp_path: Path) -> 
         assert variable.removeprefix("WINDWARD_") in known
 
 
-def test_the_agent_reads_the_nodes_control_groups() -> None:
+def test_the_agent_reads_the_nodes_control_groups():
     """They are mounted, unchangeable, where it is told to look; of them pods alone are instances."""
     spec = pod(WORKLOADS["DaemonSet/windward-agent"])
     (container,) = spec["containers"]
@@ -275,7 +274,7 @@ def test_the_agent_reads_the_nodes_control_groups() -> None:
 
 
 @each_row("name", WORKLOADS)
-def test_probes_ask_pages_that_exist(name: str) -> None:
+def test_probes_ask_pages_that_exist(name):
     """Readiness and liveness are what the processes serve, on a port of the container's."""
     (container,) = pod(WORKLOADS[name])["containers"]
     assert container["readinessProbe"]["httpGet"] == {"path": "/ready", "port": "metrics"}

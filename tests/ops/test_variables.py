@@ -1,7 +1,6 @@
 """What the environment gives: a variable of a process says nothing of one call."""
 
 import dataclasses
-from collections.abc import Iterator
 
 import pytest
 
@@ -57,7 +56,7 @@ class Setting:
     positional: bool
 
 
-def settings() -> Iterator[Setting]:
+def settings():
     for command in COMMANDS:
         for cls in classes(command):
             for field in dataclasses.fields(cls):
@@ -69,7 +68,7 @@ def settings() -> Iterator[Setting]:
 ALL = list(settings())
 
 
-def test_what_a_process_and_one_call_mean_otherwise_is_no_variable_of_the_call() -> None:
+def test_what_a_process_and_one_call_mean_otherwise_is_no_variable_of_the_call():
     """Which machine, which rows, how many: a new pair of one name is written down, here or in `OF_PROCESSES`."""
     processes = {one.name for one in ALL if one.command in PROCESSES and one.variable}
     own = [one for one in ALL if one.command not in PROCESSES and one.declared not in SHARED]
@@ -78,7 +77,7 @@ def test_what_a_process_and_one_call_mean_otherwise_is_no_variable_of_the_call()
 
 
 @pytest.mark.parametrize("cls", [*classes("place"), classes("instances")[0]], ids=["place", "instances"])
-def test_the_environment_of_the_daemons_says_nothing_of_a_query(cls: type) -> None:
+def test_the_environment_of_the_daemons_says_nothing_of_a_query(cls):
     """Such as /etc/default/windward-agent, read by the shell from which somebody places."""
     environ = {f"WINDWARD_{one.name.upper()}": "1" for one in ALL if one.command in PROCESSES and one.variable}
     assert {"WINDWARD_MACHINE", "WINDWARD_LABELS", "WINDWARD_CLASSES", "WINDWARD_PREFIX"} <= environ.keys()

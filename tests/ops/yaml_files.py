@@ -1,15 +1,13 @@
 """YAML read by libyaml where it is there: the parser in Python takes 2 s of a core for the tests of the alerts."""
 
-from typing import Any
-
 import yaml
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def read_yaml(text: str) -> Any:
+def read_yaml(text):
     return yaml.load(text, Loader=LOADER)
 
 
-def read_all_yaml(text: str) -> list[Any]:
+def read_all_yaml(text):
     return list(yaml.load_all(text, Loader=LOADER))

@@ -1,7 +1,5 @@
 """What the golden files of messages and tables hold."""
 
-from typing import Any
-
 import msgspec
 import numpy as np
 
@@ -11,7 +9,7 @@ from schemas.tables.window_table import Header, encode_table
 
 RESOURCES = ("cpu", "memory", "nic", "disk")
 HOST = "8bfbab46c1906f9b96e503ee8a9a8ecb"
-_OF: dict[str, Any] = {"v": 1, "machine": "db1.example.org", "boot": 1_789_990_000, "interval_s": 10.0}
+_OF = {"v": 1, "machine": "db1.example.org", "boot": 1_789_990_000, "interval_s": 10.0}
 _CPU = Moments(10, 3.5, 2.5, 4.25, 64.0)
 
 REPORTS = [
@@ -81,7 +79,7 @@ REPLIES = [
 BASE = 1_790_000_000_250
 MACHINES = ["db1.example.org", "db2", "m-3"]
 WINDOWS_S = (300, 900)
-KINDS: dict[str, tuple[str, tuple[int, ...]]] = {
+KINDS = {
     "at": ("f8", ()),
     "skew": ("f4", ()),
     "end": ("f8", ()),
@@ -106,7 +104,7 @@ KINDS: dict[str, tuple[str, tuple[int, ...]]] = {
 """The columns of the golden table: dtype, and the axes before the machines'."""
 
 
-def column(name: str) -> Any:
+def column(name):
     """Return a column of the golden table: numbers that grow by a quarter from its place; the last cell is NaN."""
     kind, axes = KINDS[name]
     shape = (*axes, len(MACHINES))
@@ -116,19 +114,19 @@ def column(name: str) -> Any:
     return values
 
 
-def header(**more: Any) -> Header:
-    fields: dict[str, Any] = {
+def header(**more):
+    fields = {
         "machines": 3, "windows_s": WINDOWS_S, "partition": 5, "offset": 123_456_789_012, "topic_id": "t0pic",
         "facts": 4, "written_at": 1_790_000_000.25, "base": BASE, "resources": RESOURCES, "columns": [],
     }  # fmt: skip
     return Header(**(fields | more))
 
 
-def table() -> bytes:
+def table():
     return encode_table(header(), {name: column(name) for name in KINDS}, "\n".join(MACHINES).encode())
 
 
-def changes() -> bytes:
+def changes():
     """Return changes of the golden table: of its last machine, and of one more."""
     columns = {name: column(name)[..., :2] for name in KINDS} | {"row": np.array([2, 3], np.uint32)}
     return encode_table(header(machines=2), columns, b"m-3\nm-4")

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -18,22 +17,21 @@ SAMPLE = "sample.v1.schema.json"
 
 
 @each_row("name", TYPES)
-def test_the_file_is_current(name: str) -> None:
+def test_the_file_is_current(name):
     """``python -m schemas.json_schema`` writes it; commit what it wrote."""
     assert (FOLDER / name).read_text() == schema_file(name), "run python -m schemas.json_schema"
 
 
-def test_there_are_no_other_files() -> None:
+def test_there_are_no_other_files():
     """A schema without a type would never change again."""
     assert {path.name for path in FOLDER.glob("*.schema.json")} == set(TYPES)
 
 
-def load(name: str) -> dict[str, Any]:
-    schema: dict[str, Any] = json.loads((FOLDER / name).read_text())
-    return schema
+def load(name):
+    return json.loads((FOLDER / name).read_text())
 
 
-def allows(name: str, value: Any) -> bool:
+def allows(name, value):
     return Draft202012Validator(load(name)).is_valid(value)
 
 
@@ -42,7 +40,7 @@ GOOD.append(json.loads((GOLDEN / "machine.v1.json").read_text()))
 
 
 @pytest.mark.parametrize("number", range(len(GOOD)))
-def test_golden_messages_are_valid(number: int) -> None:
+def test_golden_messages_are_valid(number):
     """Each message, and each with fields nobody knows yet."""
     assert allows(SAMPLE, GOOD[number])
     assert allows(SAMPLE, GOOD[number] | {"newer": 1})
@@ -65,12 +63,12 @@ def test_golden_messages_are_valid(number: int) -> None:
         ("a label that is no text", GOOD[-1] | {"labels": {"a": 1}}),
     ],
 )
-def test_wrong_messages_are_not(name: str, message: dict[str, Any]) -> None:
+def test_wrong_messages_are_not(name, message):
     """What the decoder refuses by type or range, the schema refuses."""
     assert not allows(SAMPLE, message), name
 
 
-def test_requests_allow_no_unknown_field() -> None:
+def test_requests_allow_no_unknown_field():
     """A deployer's typing error is found before it is sent."""
     request = "request.v1.schema.json"
     assert allows(request, {"cpu": "500m", "memory": 1e9, "ports": [7001], "labels": {"a": "b"}})
@@ -79,7 +77,7 @@ def test_requests_allow_no_unknown_field() -> None:
 
 
 @each_row("name", TYPES)
-def test_every_file_says_what_it_is(name: str) -> None:
+def test_every_file_says_what_it_is(name):
     """Its dialect, its title, and a description of each object."""
     schema = load(name)
     assert schema["$schema"] == DIALECT
@@ -87,7 +85,7 @@ def test_every_file_says_what_it_is(name: str) -> None:
     assert all(part.get("description") for part in schema["$defs"].values())
 
 
-def test_query_and_reply_carry_the_version() -> None:
+def test_query_and_reply_carry_the_version():
     """1, and nothing else."""
     for name in ("query", "reply"):
         schema = load(f"{name}.v1.schema.json")

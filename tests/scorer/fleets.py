@@ -3,57 +3,53 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 
-from schemas.rpc.request import Request, read_request
-from scorer.commands.shared.fleet_file import FleetState, read_fleet
-from scorer.ledger.view.overlay import Overlay, Readable
+from schemas.rpc.request import read_request
+from scorer.commands.shared.fleet_file import read_fleet
+from scorer.ledger.view.overlay import Overlay
 from scorer.ranking.explanation import explain
 from scorer.ranking.inputs import RankingInputs, machines_of
 from scorer.ranking.kernel import binding
-from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import LoadModel, PlacedFilter, Profile, WeightedScore
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
-from scorer.ranking.ranking import Ranking
 from scorer.ranking.scores.load_aware import LoadAware
 from scorer.ranking.tables import Tables
-from scorer.snapshot.arrays import Floats
 
 PROFILES = load_profiles()
 CASES = Path(__file__).parent / "ranking" / "cases"
 
 
-def cases(name: str, kind: str | None = None) -> list[dict[str, Any]]:
+def cases(name, kind=None):
     """Return the rows of one table of a peer."""
     rows = json.loads((CASES / f"{name}.json").read_text())["cases"]
     return [row for row in rows if kind is None or row.get("kind") == kind]
 
 
-def by_name(row: dict[str, Any]) -> str:
+def by_name(row):
     """Return the id of a row in pytest's output."""
     return row["name"]
 
 
-def machine(name: str = "m", cpu: Any = 10.0, memory: Any = 100.0, **more: Any) -> dict[str, Any]:
+def machine(name="m", cpu=10.0, memory=100.0, **more):
     """Return a machine with this capacity; `usage` and the rest as in a fleet file."""
     capacity = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value is not None}
     return {"name": name, "capacity": capacity | more.pop("capacity", {}), **more}
 
 
-def fleet(*machines: dict[str, Any], **more: Any) -> FleetState:
+def fleet(*machines, **more):
     return read_fleet({"machines": list(machines), **more})
 
 
-def request(**params: Any) -> Request:
+def request(**params):
     return read_request(params)
 
 
-def toml(settings: Mapping[str, Any]) -> str:
+def toml(settings):
     """Return the text of a profile with these settings; `filters` and `scores` are lists of tables.
 
     >>> print(toml({"window": 300, "estimate": {"factor": {"cpu": 0.85}}, "scores": [{"use": "peaks", "peer": True}]}))
@@ -71,7 +67,7 @@ def toml(settings: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _toml_value(value: Any) -> str:
+def _toml_value(value):
     if isinstance(value, Mapping):
         return f"{{ {', '.join(f'{key} = {_toml_value(each)}' for key, each in value.items())} }}" if value else "{}"
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -79,17 +75,7 @@ def _toml_value(value: Any) -> str:
     return json.dumps(value)
 
 
-HowRanked = Mapping[str, Any] | Profile | str
-"""A profile: its settings, itself, or the name of a built-in one."""
-
-
-def ranked(
-    offline: FleetState,
-    profile: HowRanked = "windward",
-    asked: Request | None = None,
-    kept: Tables | None = None,
-    **params: Any,
-) -> Ranking:
+def ranked(offline, profile="windward", asked=None, kept=None, **params):
     """Return the ranking of a fleet under a profile, for a request or the parameters of one."""
     if isinstance(profile, str):
         profile = PROFILES.choose(profile)
@@ -98,37 +84,31 @@ def ranked(
     return rank(asked or request(**params), offline.inputs(profile, kept))
 
 
-def told(offline: FleetState, profile: HowRanked, asked: Request | None = None) -> dict[str, dict[str, Any]]:
+def told(offline, profile, asked=None):
     """Return what the answer tells of every machine, by name, in the order of the file."""
     answer = msgspec.to_builtins(explain.answer(ranked(offline, profile, asked), explain_all=True))
     of = {each["machine"]: each for each in answer["machines"]}
     return {name: of[name] for name in offline.snapshot.names}
 
 
-def score_told(
-    offline: FleetState, score: Mapping[str, Any], asked: Request | None = None, **profile: Any
-) -> dict[str, dict[str, Any]]:
+def score_told(offline, score, asked=None, **profile):
     """Return what the answer tells of one score on every machine: `raw` and its details; {} where it did not run."""
     answer = told(offline, {**profile, "scores": [score]}, asked)
     return {name: each["scores"].get(score["use"], {}) for name, each in answer.items()}
 
 
-def raw_scores(
-    offline: FleetState, score: Mapping[str, Any], asked: Request | None = None, **profile: Any
-) -> dict[str, float]:
+def raw_scores(offline, score, asked=None, **profile):
     """Return the value of one score on every machine, before it is normalised, by machine's name."""
     return {name: each["raw"] for name, each in score_told(offline, score, asked, **profile).items()}
 
 
-def verdicts(
-    offline: FleetState, of_filter: Mapping[str, Any], asked: Request | None = None, **profile: Any
-) -> dict[str, dict[str, Any]]:
+def verdicts(offline, of_filter, asked=None, **profile):
     """Return what the answer tells of one filter on every machine; allowed where the filter did not run."""
     answer = told(offline, {**profile, "filters": [of_filter]}, asked)
     return {name: next(iter(each["filters"]), {"allowed": True}) for name, each in answer.items()}
 
 
-def inputs_on(offline: FleetState, ledger: Readable, profile: Profile, tables: Tables | None = None) -> RankingInputs:
+def inputs_on(offline, ledger, profile, tables=None):
     """What a ranking of these machines is made from on another ledger, or on an overlay."""
     overlay = ledger if isinstance(ledger, Overlay) else None
     live = ledger.base if isinstance(ledger, Overlay) else ledger
@@ -140,38 +120,34 @@ STATISTICS = Profile("statistics", scores=(WeightedScore(LoadAware(statistic="p9
 
 
 def see(
-    offline: FleetState,
-    asked: Request | None = None,
-    load_model: LoadModel | None = None,
-    profile: Profile = Profile("any"),  # noqa: B008
-) -> Machines:
+    offline,
+    asked=None,
+    load_model=None,
+    profile=Profile("any"),  # noqa: B008
+):
     """Return the machines as a decision sees them; percentiles are there by a profile that needs them."""
     return machines_of(offline.inputs(profile), load_model).of(asked or request())
 
 
-def alone(plugin: Any, load_model: LoadModel | None = None, kind: str = "score") -> Profile:
+def alone(plugin, load_model=None, kind="score"):
     model = load_model or LoadModel()
     if kind == "score":
         return Profile("alone", load_model=model, scores=(WeightedScore(plugin),))
     return Profile("alone", load_model=model, filters=(PlacedFilter(plugin),))
 
 
-def scores(
-    plugin: Any, offline: FleetState, asked: Request | None = None, load_model: LoadModel | None = None
-) -> dict[str, float]:
+def scores(plugin, offline, asked=None, load_model=None):
     (term,) = rank(asked or request(), offline.inputs(alone(plugin, load_model))).terms
     assert np.isfinite(term.raw).all()
     return dict(zip(offline.snapshot.names, map(float, term.raw), strict=True))
 
 
-def allowed(
-    plugin: Any, offline: FleetState, asked: Request | None = None, load_model: LoadModel | None = None
-) -> dict[str, bool]:
+def allowed(plugin, offline, asked=None, load_model=None):
     found = rank(asked or request(), offline.inputs(alone(plugin, load_model, "filter"))).feasible
     return dict(zip(offline.snapshot.names, map(bool, found), strict=True))
 
 
-def compared(raw: Floats, inner: int) -> Floats:
+def compared(raw, inner):
     """Return what values are among those of other machines, by the function that a decision calls."""
     uses = binding.Uses(raw.size, 1)
     values = uses.add(binding.Records(*[raw] * 5), 0, None, inner=inner)
@@ -184,15 +160,13 @@ IDLE = {"cpu": 0, "memory": 0}
 BUSY = {"cpu": 9, "memory": 90}
 
 
-def passes(
-    plugin: Any, *machines: dict[str, Any], instances: Any = (), load_model: LoadModel | None = None, **asked: Any
-) -> str:
+def passes(plugin, *machines, instances=(), load_model=None, **asked):
     """Return the names of the machines that pass, joined."""
     found = allowed(plugin, fleet(*machines, instances=list(instances)), request(**asked), load_model)
     return " ".join(name for name, passed in found.items() if passed)
 
 
-def why(plugin: Any, *machines: dict[str, Any], instances: Any = (), **asked: Any) -> list[str]:
+def why(plugin, *machines, instances=(), **asked):
     """Return the reason of each machine that is refused."""
     offline = fleet(*machines, instances=list(instances))
     ranking = rank(request(**asked), offline.inputs(alone(plugin, kind="filter")))
@@ -200,13 +174,13 @@ def why(plugin: Any, *machines: dict[str, Any], instances: Any = (), **asked: An
     return [each[1] for each in found if each is not None]
 
 
-def mixed() -> FleetState:
+def mixed():
     """Return five machines of which none takes much: three busy, two stale."""
     busy = [machine(f"busy{n}", usage={"cpu": 9.5, "memory": 10}) for n in range(3)]
     return fleet(*busy, *(machine(f"old{n}", usage={"cpu": 1, "memory": 1}, age_s=900) for n in range(2)))
 
 
-def small_fleet() -> FleetState:
+def small_fleet():
     """Return two machines that differ in labels, in a taint, and in what runs there."""
     return fleet(
         machine(
@@ -221,13 +195,13 @@ OF_OPERATOR = {"AVG": "mean", "Latest": "mean", "": "mean", "STD": "std"}
 """The statistic of a window that an operator's figure is."""
 
 
-def trimaran_usage(metrics: Any, **capacity: float) -> dict[str, dict[str, float]]:
+def trimaran_usage(metrics, **capacity):
     """Return the usage by resource that Trimaran's metrics say, as load-watcher delivers them; {} without any metric.
 
     Percent become amounts. Windward's windows have one mean and one std: a list that gives one of them twice cannot be
     told, so which of two wins is no matter of this function.
     """
-    found: dict[str, dict[str, float]] = {}
+    found = {}
     for metric in metrics if isinstance(metrics, list) else ():
         resource, statistic = metric["type"].lower(), OF_OPERATOR[metric["operator"]]
         if statistic in found.setdefault(resource, {}):

@@ -10,21 +10,19 @@ import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from schemas.resources import PRIORITY_CLASSES
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.commands.planning.wanted_file import read_wanted
-from scorer.commands.shared.fleet_file import FleetState, InvalidFleet, read_fleet
+from scorer.commands.shared.fleet_file import InvalidFleet, read_fleet
 from scorer.planning.balance.advice import advice
 from scorer.planning.drain.evicting import evicting
 from scorer.planning.wanted.requests import InvalidWanted
 from scorer.planning.wanted.wanted import compare
 from scorer.ranking.explanation.explain import answer
 from scorer.ranking.profiles import catalogue
-from scorer.ranking.profiles.profile import Profile, ProfileError
+from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from tests.scorer.fleets import fleet, machine
@@ -41,7 +39,7 @@ TOML_VALUES = (
     "[]", "{}", "[1]", '["cpu"]', "{ cpu = 1 }", "{ cpu = -1 }", "{ cpu = nan }", "{ tape = 1 }", "1979-05-27T07:32:00Z",
     '"cpu"', '"' + "a" * 400 + '"', '"min-max"', '"rank"', '"none"', '"longest-covered"', '"request"', "[[]]", "{ a = { b = 1 } }",
 )  # fmt: skip
-FLEET: dict[str, Any] = {
+FLEET = {
     "machines": [
         {"name": "a", "capacity": {"cpu": 32, "memory": "128G"}, "usage": {"cpu": {"mean": 9, "std": 0.5}, "memory": 4e10},
          "labels": {"rack": "1"}, "operator": {"reserve": {"memory": "8G"}, "taints": [{"key": "x"}]},
@@ -57,7 +55,7 @@ FLEET: dict[str, Any] = {
 }  # fmt: skip
 
 
-def mutated_profile(rng: random.Random) -> str:
+def mutated_profile(rng):
     """A built-in profile with other values, keys, lines or bytes."""
     lines = rng.choice(PROFILES).splitlines()
     for _ in range(rng.randint(1, 4)):
@@ -77,9 +75,9 @@ def mutated_profile(rng: random.Random) -> str:
     return in_bytes(rng, text.encode()).decode(errors="replace") if rng.random() < 0.2 else text
 
 
-def mutated_fleet(rng: random.Random) -> Any:
+def mutated_fleet(rng):
     """A fleet file with other values at any depth, or None for what is no JSON."""
-    value: Any = json.loads(json.dumps(FLEET))
+    value = json.loads(json.dumps(FLEET))
     for _ in range(rng.randint(0, 3)):
         at, key = value, rng.choice(list(value))
         while isinstance(at[key], dict | list) and at[key] and rng.random() < 0.8:
@@ -89,10 +87,10 @@ def mutated_fleet(rng: random.Random) -> Any:
     return value
 
 
-def read_profile(rng: random.Random, offline: FleetState) -> str:
+def read_profile(rng, offline):
     text = mutated_profile(rng)
     try:
-        profile: Profile = parse_profile(text, "fuzzed", "fuzzed.toml")
+        profile = parse_profile(text, "fuzzed", "fuzzed.toml")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             rank(Request(cpu=1.0, memory=1e9), offline.inputs(profile))
@@ -106,14 +104,14 @@ def read_profile(rng: random.Random, offline: FleetState) -> str:
     return "profile read"
 
 
-def by_class(rng: random.Random, offline: FleetState, profile: Profile) -> None:
+def by_class(rng, offline, profile):
     """Rank an instance of any class, and look for what no longer fits."""
-    asked = Request(cpu=1.0, memory=1e9, priority_class=rng.choice(PRIORITY_CLASSES))  # type: ignore[arg-type]
+    asked = Request(cpu=1.0, memory=1e9, priority_class=rng.choice(PRIORITY_CLASSES))
     answer(rank(asked, offline.inputs(profile)), explain_all=True)
     evicting(offline.inputs(profile))
 
 
-def read_file(rng: random.Random, profile: Profile) -> str:
+def read_file(rng, profile):
     value = mutated_fleet(rng)
     try:
         found = read_fleet(value)
@@ -142,7 +140,7 @@ WANTED = [
 ]
 
 
-def read_wanted_file(rng: random.Random, profile: Profile, offline: FleetState) -> str:
+def read_wanted_file(rng, profile, offline):
     """Read a file of wanted instances with other values or bytes, and compare it with a fleet."""
     records = json.loads(json.dumps(WANTED))
     for _ in range(rng.randint(0, 3)):
@@ -163,7 +161,7 @@ def read_wanted_file(rng: random.Random, profile: Profile, offline: FleetState) 
     return "wanted read"
 
 
-def fuzz(count: int, seed: int = 1) -> Counter[str]:
+def fuzz(count, seed=1):
     """Read so many of each; return the counts, or raise with what broke something."""
     rng, counts = random.Random(seed), Counter[str]()
     there = {"id": "i", "machine": "m0", "cpu": 1, "memory": "1G", "labels": {"app": "x"}}
@@ -172,7 +170,7 @@ def fuzz(count: int, seed: int = 1) -> Counter[str]:
         instances=[there, *({"id": f"i{n}", "machine": "m2", "cpu": 2, "memory": 1} for n in range(3))],
     )
     profile = catalogue.load_profiles().choose()
-    reads: tuple[Callable[[], str], ...] = (
+    reads = (
         lambda: read_profile(rng, offline),
         lambda: read_file(rng, profile),
         lambda: read_wanted_file(rng, profile, offline),

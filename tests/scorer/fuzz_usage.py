@@ -26,7 +26,7 @@ KINDS = ("f4", "f8", "u1", "u2", "i8", "S3", "?", "c8")
 VALUES = (0.0, 1.0, -1.0, 1e-300, 1e300, np.nan, np.inf, -np.inf)
 
 
-def mutated_table(rng: random.Random, now_s: float) -> bytes:
+def mutated_table(rng, now_s):
     """A table of some pairs with other columns, axes, types, values or bytes."""
     pairs, columns = PAIRS[: rng.randint(0, len(PAIRS))], {}
     for name, (kind, axes, _) in COLUMNS.items():
@@ -46,7 +46,7 @@ def mutated_table(rng: random.Random, now_s: float) -> bytes:
     return in_bytes(rng, raw) if rng.random() < 0.2 else raw
 
 
-def fuzz(count: int, seed: int = 1) -> Counter[str]:
+def fuzz(count, seed=1):
     """Read so many tables one after another; return the counts, or raise with the bytes that broke something."""
     rng, counts = random.Random(seed), Counter[str]()
     offline = fleet(

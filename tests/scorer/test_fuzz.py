@@ -9,7 +9,7 @@ from tests.scorer.rpc import fuzz_queries
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
-def test_every_mutated_query_is_answered_in_words(seed: int) -> None:
+def test_every_mutated_query_is_answered_in_words(seed):
     """No crash and no slow one; queries of every method are answered, and refused."""
     queries = effort(1_000, 100_000)
     counts = fuzz_queries.fuzz(queries, seed)["counts"]
@@ -19,7 +19,7 @@ def test_every_mutated_query_is_answered_in_words(seed: int) -> None:
 
 
 @pytest.mark.long
-def test_every_mutated_profile_and_fleet_file_is_read_or_refused() -> None:
+def test_every_mutated_profile_and_fleet_file_is_read_or_refused():
     """In words; some of each."""
     files = examples(300, 20_000)
     counts = fuzz_files.fuzz(files)
@@ -29,7 +29,7 @@ def test_every_mutated_profile_and_fleet_file_is_read_or_refused() -> None:
 
 
 @pytest.mark.long
-def test_every_mutated_table_of_usage_is_read_or_refused() -> None:
+def test_every_mutated_table_of_usage_is_read_or_refused():
     """By name; some of each."""
     tables = examples(300, 20_000)
     counts = fuzz_usage.fuzz(tables)

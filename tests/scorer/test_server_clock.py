@@ -2,9 +2,6 @@
 
 import logging
 from types import SimpleNamespace
-from typing import Any, cast
-
-import pytest
 
 from scorer.background.heartbeat import Heartbeat
 from scorer.metrics import Metrics
@@ -15,29 +12,29 @@ from scorer.wire import ServerClock
 class Server:
     """A server, a host 10 s ahead of it, and the time that a question takes."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now_s, self.ahead_s, self.takes_s, self.monotonic_s = 1000.0, 10.0, 0.0, 5.0
 
-    def one(self, *_: object) -> tuple[int, int]:
+    def one(self, *_):
         asked_s = self.now_s
         self.passes(self.takes_s)
         return int(asked_s), round(asked_s % 1 * 1e6)
 
-    def ask(self, commands: list[Any]) -> list[None]:
+    def ask(self, commands):
         return [None for _ in commands]
 
-    def passes(self, seconds: float) -> None:
+    def passes(self, seconds):
         self.now_s += seconds
         self.monotonic_s += seconds
 
-    def clock(self) -> ServerClock:
+    def clock(self):
         return ServerClock(lambda: self.now_s + self.ahead_s, lambda: self.monotonic_s)
 
 
-def test_the_time_is_the_servers() -> None:
+def test_the_time_is_the_servers():
     """Until the first reading the host's; then the server's, whatever the host's clock does; never ahead of it."""
     server = Server()
-    clock, wire = server.clock(), cast("Any", server)
+    clock, wire = server.clock(), server
     assert clock() == 1010.0
     assert clock.read(wire) == clock() == 1000.0
     assert clock.ahead_s == 10.0
@@ -52,18 +49,18 @@ def test_the_time_is_the_servers() -> None:
     assert clock() == server.now_s - 0.125
 
 
-def test_a_ledgers_own_server_may_have_another_time() -> None:
+def test_a_ledgers_own_server_may_have_another_time():
     server, ledger = Server(), SimpleNamespace(one=lambda *_: (990, 0))
     clock = server.clock()
-    clock.read(cast("Any", server))
-    clock.read_ledger(cast("Any", ledger))
+    clock.read(server)
+    clock.read_ledger(ledger)
     assert (clock.on_ledger(1005.0), clock.on_ledger(0.0)) == (995.0, 0.0)
 
 
-def test_a_clock_that_is_off_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_clock_that_is_off_is_said_once(caplog):
     """When it begins and when it ends; the metric has it at each heartbeat."""
     server, metrics = Server(), Metrics()
-    heartbeat = Heartbeat(cast("Any", server), metrics, ScorerSettings(name="s"), server.clock())
+    heartbeat = Heartbeat(server, metrics, ScorerSettings(name="s"), server.clock())
     with caplog.at_level(logging.WARNING, "windward.scorer"):  # a command that ran here may have left another level
         for server.ahead_s, told in ((0.5, 0.5), (10.0, 10.0), (9.0, 9.0), (0.0, 0.0)):
             heartbeat.beat()

@@ -1,8 +1,5 @@
 """Batches made directly as columns: millions of samples without a million messages."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from schemas.messages.sample import Moments, Sample
@@ -13,7 +10,7 @@ START = 1_790_000_000 // 86_400 * 86_400
 """A midnight in UTC."""
 
 
-def batch_of(machines: Sequence[str], at: Any, mean: Any, **more: Any) -> Batch:
+def batch_of(machines, at, mean, **more):
     """Return K samples; ``mean`` is [K] (all resources alike) or [K, R], NaN where a resource is left out.
 
     ``n``, ``m2``, ``max`` and ``capacity`` broadcast to [K, R], the rest to [K].
@@ -24,12 +21,12 @@ def batch_of(machines: Sequence[str], at: Any, mean: Any, **more: Any) -> Batch:
     mean = np.array(np.broadcast_to(mean if mean.ndim == 2 else mean.reshape(-1, 1), (count, R)))
     absent = np.isnan(mean)
 
-    def wide(name: str, default: Any, blank: float) -> Any:
+    def wide(name, default, blank):
         values = np.array(np.broadcast_to(np.asarray(more.get(name, default), np.float64), (count, R)))
         values[absent] = blank
         return values
 
-    def narrow(name: str, default: Any) -> Any:
+    def narrow(name, default):
         return np.array(np.broadcast_to(np.asarray(more.get(name, default), np.float64), (count,)))
 
     columns = {
@@ -54,14 +51,14 @@ def batch_of(machines: Sequence[str], at: Any, mean: Any, **more: Any) -> Batch:
     )
 
 
-def moments_of(readings: Any) -> tuple[int, float, float, float]:
+def moments_of(readings):
     """Return n, mean, m2 and maximum of raw readings, as an agent would."""
     values = np.asarray(readings, np.float64)
     mean = float(values.mean())
     return len(values), mean, float(((values - mean) ** 2).sum()), float(values.max())
 
 
-def sample(machine: str = "m", slot: int = 0, **more: Any) -> Sample:
+def sample(machine="m", slot=0, **more):
     """Return a plain sample of one slot after START; any field can be given."""
     at = START + slot * 10 + 3.0
     value = 1.0 + slot % 7

@@ -6,7 +6,7 @@ from schemas.messages.sample import InstanceMeans, InstanceReport, Moments, Usag
 from streams.fold.batch import Arrived
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone
-from streams.fold.ring import HOURS, Ring, S
+from streams.fold.ring import HOURS, S
 from streams.fold.table import Table
 from streams.state.checkpoint import decode_vitals, restore_minutes, restore_place
 from streams.state.manifest import Manifest
@@ -17,7 +17,7 @@ POSITION = START // 10 % S
 HOUR = START // 3600 % HOURS
 
 
-def state() -> Partition:
+def state():
     """Two machines, one with its host's id; two slots of one position, one of them a ring later; hours with peaks."""
     partition = Partition(0, Table((300, 900, 3600), Zone()))
     disk = Moments(10, 0.25, 0.5, 0.75, 1.0)
@@ -32,7 +32,7 @@ def state() -> Partition:
     return partition
 
 
-def decode_ring(vitals: bytes, positions: dict[int, bytes], hours: dict[int, bytes]) -> Ring:
+def decode_ring(vitals, positions, hours):
     ring = decode_vitals(vitals)
     for place, raw in [*positions.items(), *hours.items()]:
         restore_place(ring, raw, place)
@@ -40,7 +40,7 @@ def decode_ring(vitals: bytes, positions: dict[int, bytes], hours: dict[int, byt
     return ring
 
 
-def usage() -> InstanceUsage:
+def usage():
     """Two machines, three instances and a system; nic and disk are known of one."""
     found = InstanceUsage()
     entries = {"a": InstanceMeans(cpu=1.0, memory=1e9), "b": InstanceMeans(cpu=2.0)}
@@ -55,7 +55,7 @@ def usage() -> InstanceUsage:
     return found
 
 
-def manifest() -> Manifest:
+def manifest():
     """Checksums that are the numbers of their places."""
     return Manifest(
         positions=np.arange(S, dtype=np.uint32), hours=np.arange(HOURS, dtype=np.uint32), vitals=3,

@@ -1,30 +1,28 @@
 """The windows and peaks of samples, computed straight from their definition: slow, and independent of the fold."""
 
 import math
-from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from schemas.messages.sample import Sample
 from schemas.resources import RESOURCES
 
 SLOT_S = 10
 
 
-def slot_of(at: float) -> int:
+def slot_of(at):
     """The slot that holds the moment just before the sample's end."""
     return math.ceil(at / SLOT_S) - 1
 
 
-def winners(samples: Iterable[Sample]) -> dict[int, Sample]:
+def winners(samples):
     """Of one machine's samples, the one that stands for each slot."""
 
-    def rank(s: Sample) -> tuple[int, int, int]:
+    def rank(s):
         return (sum(m.n for r in RESOURCES if (m := getattr(s, r)) is not None), s.boot, s.seq)
 
-    best: dict[int, Sample] = {}
+    best = {}
     for sample in samples:
         slot = slot_of(sample.at)
         if slot not in best or rank(sample) > rank(best[slot]):
@@ -32,7 +30,7 @@ def winners(samples: Iterable[Sample]) -> dict[int, Sample]:
     return best
 
 
-def window(samples: Sequence[Sample], resource: str, window_s: int) -> dict[str, object]:
+def window(samples, resource, window_s):
     """The statistics of one machine, resource and window, by numpy over the slots."""
     best = winners(samples)
     head = max(best)
@@ -56,9 +54,9 @@ def window(samples: Sequence[Sample], resource: str, window_s: int) -> dict[str,
     }
 
 
-def peak(samples: Sequence[Sample], resource: str, begin: float, end: float) -> float:
+def peak(samples, resource, begin, end):
     """The highest one-minute mean in [begin, end); that of the minute that is not over only if there is no other."""
-    minutes: dict[int, list[tuple[int, float]]] = {}
+    minutes = {}
     for slot, sample in winners(samples).items():
         moments = getattr(sample, resource)
         if moments is not None and begin <= slot * SLOT_S < end:
@@ -69,17 +67,17 @@ def peak(samples: Sequence[Sample], resource: str, begin: float, end: float) -> 
     return max(means.values(), default=running)
 
 
-def utc_days(at: float) -> tuple[float, float, float]:
+def utc_days(at):
     """The starts of yesterday, today and tomorrow in UTC."""
     today = datetime.fromtimestamp(at, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return tuple((today + timedelta(days=d)).timestamp() for d in (-1, 0, 1))
 
 
-def zone_days(at: float, zone: str) -> tuple[float, float, float]:
+def zone_days(at, zone):
     """The starts of yesterday, today and tomorrow in a zone: where its calendar date changes, minute by minute."""
     place = ZoneInfo(zone)
 
-    def first(at: float, step: int) -> float:
+    def first(at, step):
         """The minute nearest to ``at``, going by ``step``, that has another date than the one before it."""
         minute = int(at // 60)
         while True:

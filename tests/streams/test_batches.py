@@ -1,7 +1,7 @@
 """Batches as a broker hands them out, read by both libraries: every codec, and what cannot be read is passed over."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +22,7 @@ CODECS = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 Reader = Callable[[bytes, int, PassedOver], list[Any]]
 
 
-def batch(first: int, *values: bytes, codec: int = 0, as_codec: int | None = None) -> bytes:
+def batch(first, *values, codec=0, as_codec=None):
     """One batch; ``as_codec``: the number that it says it is packed with."""
     builder = DefaultRecordBatchBuilder(
         magic=2, compression_type=codec, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1,
@@ -38,30 +38,30 @@ def batch(first: int, *values: bytes, codec: int = 0, as_codec: int | None = Non
     return bytes(raw)
 
 
-def default_crc(data: bytes) -> int:
+def default_crc(data):
     from kafka.record.util import calc_crc32c
 
     return int(calc_crc32c(data))
 
 
-def of_kafka_python(raw: bytes, first: int, passed: PassedOver) -> list[Any]:
+def of_kafka_python(raw, first, passed):
     consumer = SimpleNamespace(_fetcher=Fetcher.__new__(Fetcher))
     read_with_kafka_python(consumer, passed)
     return list(consumer._fetcher.PartitionRecords(first, PARTITION, MemoryRecords(raw)).take())
 
 
-def of_aiokafka(raw: bytes, first: int, passed: PassedOver) -> list[Any]:
+def of_aiokafka(raw, first, passed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fetcher, "PartitionRecords", fetcher.PartitionRecords)
         read_with_aiokafka(passed)
         return list(fetcher.PartitionRecords(PARTITION, RecordsOfAiokafka(raw), [], first, None, None, True, 0))
 
 
-READERS: list[tuple[str, Reader]] = [("kafka-python", of_kafka_python), ("aiokafka", of_aiokafka)]
+READERS = [("kafka-python", of_kafka_python), ("aiokafka", of_aiokafka)]
 
 
 @pytest.fixture(params=[read for _, read in READERS], ids=[name for name, _ in READERS])
-def read(request: pytest.FixtureRequest) -> Iterator[Reader]:
+def read(request):
     yield request.param
 
 
@@ -69,7 +69,7 @@ VALUES = tuple(b"value %d " % number * 2000 for number in range(20))
 
 
 @each_row("codec, pack", PACKERS.values(), PACKERS)
-def test_each_codec_is_read(read: Reader, codec: str, pack: Callable[[bytes], bytes]) -> None:
+def test_each_codec_is_read(read, codec, pack):
     """With the values and offsets that were written; nothing is passed over."""
     with packing(codec, pack):
         raw = batch(100, *VALUES, codec=CODECS[codec])
@@ -81,9 +81,7 @@ def test_each_codec_is_read(read: Reader, codec: str, pack: Callable[[bytes], by
 
 
 @each_row("codec, pack", BROKEN.values(), BROKEN)
-def test_a_batch_that_cannot_be_unpacked_costs_only_itself(
-    read: Reader, codec: str, pack: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_batch_that_cannot_be_unpacked_costs_only_itself(read, codec, pack, caplog):
     """It is counted and named once; each of its records comes out empty, and those before and after it are read."""
     with packing(codec, pack):
         bad = batch(101, *VALUES, codec=CODECS[codec])
@@ -100,9 +98,7 @@ def test_a_batch_that_cannot_be_unpacked_costs_only_itself(
 
 
 @each_row("codec, pack", PACKERS.values(), PACKERS)
-def test_a_flood_is_passed_over(
-    read: Reader, monkeypatch: pytest.MonkeyPatch, codec: str, pack: Callable[[bytes], bytes]
-) -> None:
+def test_a_flood_is_passed_over(read, monkeypatch, codec, pack):
     """A record that unpacks to more than the bound, from a few kilobytes, takes no more memory than that."""
     monkeypatch.setattr("streams.batches.UNPACKED_MAX", 1 << 20)
     with packing(codec, pack):
@@ -112,7 +108,7 @@ def test_a_flood_is_passed_over(
     assert passed.count == 1
 
 
-def damaged(at: int, value: int) -> bytes:
+def damaged(at, value):
     """A batch with one byte changed and its checksum left."""
     raw = bytearray(batch(101, b"x", b"y"))
     raw[at] = value
@@ -128,7 +124,7 @@ DAMAGED = {
 
 
 @each_row("bad", DAMAGED.values(), DAMAGED)
-def test_a_damaged_batch_costs_only_itself(read: Reader, bad: bytes) -> None:
+def test_a_damaged_batch_costs_only_itself(read, bad):
     """The records around it are read, and its offsets are not left out."""
     passed = PassedOver()
     found = read(batch(100, b"before") + bad + batch(103, b"after"), 100, passed)
@@ -136,13 +132,13 @@ def test_a_damaged_batch_costs_only_itself(read: Reader, bad: bytes) -> None:
     assert passed.count == 1
 
 
-def test_a_damaged_last_offset_skips_no_more_than_its_bound(read: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_last_offset_skips_no_more_than_its_bound(read, monkeypatch):
     """Reading goes on near the batch, not two thousand million offsets later, where a broker knows nothing."""
     monkeypatch.setattr("streams.batches.RECORDS_MAX", 50)
     assert [one.offset for one in read(damaged(23, 0x7F), 101, PassedOver())] == [*range(101, 151)]
 
 
-def test_an_answer_that_begins_with_no_header_is_passed_over_offset_by_offset(read: Reader) -> None:
+def test_an_answer_that_begins_with_no_header_is_passed_over_offset_by_offset(read):
     """Nobody is stopped: one offset is lost, and the next fetch begins after it."""
     passed = PassedOver()
     short = (7).to_bytes(8, "big") + (2).to_bytes(4, "big") + b"xx"
@@ -150,17 +146,17 @@ def test_an_answer_that_begins_with_no_header_is_passed_over_offset_by_offset(re
     assert passed.count == 1
 
 
-def test_a_batch_is_counted_once_though_it_is_read_again() -> None:
+def test_a_batch_is_counted_once_though_it_is_read_again():
     """After a seek the same batch comes again; another one of the partition is told after a pause."""
     now_s = 0.0
-    told: list[int] = []
+    told = []
     passed = PassedOver(lambda: told.append(1), lambda: now_s)
     for first in (5, 5, 9):
         passed.note(PARTITION, first, first + 2, ValueError("x"))
     assert (passed.count, len(told)) == (2, 2)
 
 
-def test_a_message_may_be_packed_by_its_exporter() -> None:
+def test_a_message_may_be_packed_by_its_exporter():
     """As gzip or zstd, beside the packing of its batch; what is no such packing is left as it is."""
     for codec in ("gzip", "zstd"):
         _, pack = PACKERS[codec]

@@ -3,8 +3,6 @@
 import io
 import json
 import sys
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,18 +17,18 @@ from tests.streams.batches import START, sample
 WINDOWS = (300, 900, 3600)
 
 
-def lines_of(*machines: str, slots: int = 360, **more: Any) -> list[bytes]:
+def lines_of(*machines, slots=360, **more):
     return [encode(sample(machine, slot, **more)) for slot in range(slots) for machine in machines]
 
 
-def fold_json(tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: list[bytes], *argv: str) -> Any:
+def fold_json(tmp_path, capsys, lines, *argv):
     path = tmp_path / "samples.jsonl"
     path.write_bytes(b"\n".join(lines))
     code = main([str(path), "--json", *argv], {})
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_the_windows_are_those_of_the_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_windows_are_those_of_the_samples(tmp_path, capsys):
     """Every window, resource and statistic, against the oracle."""
     code, got = fold_json(tmp_path, capsys, lines_of("a", "b"))
     assert code == 0
@@ -48,7 +46,7 @@ def test_the_windows_are_those_of_the_samples(tmp_path: Path, capsys: pytest.Cap
             resources = row["windows"][str(window_s)]
             assert resources.keys() == {"cpu", "memory"}
             for resource, got_one in resources.items():
-                wanted: Any = oracle.window(samples, resource, window_s)
+                wanted = oracle.window(samples, resource, window_s)
                 for name in ("mean", "std", "max", "coverage", "filled"):
                     assert got_one[name] == pytest.approx(wanted[name], rel=1e-6), (window_s, resource, name)
                 percentiles = [got_one[f"p{q}"] for q in (50, 90, 95, 99)]
@@ -56,7 +54,7 @@ def test_the_windows_are_those_of_the_samples(tmp_path: Path, capsys: pytest.Cap
                 assert got_one["warming"] is False
 
 
-def test_a_short_recording_is_warming(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_short_recording_is_warming(tmp_path, capsys):
     """Windows less than half covered say so."""
     _, got = fold_json(tmp_path, capsys, lines_of("a", slots=60))
     windows = got["machines"][0]["windows"]
@@ -64,7 +62,7 @@ def test_a_short_recording_is_warming(tmp_path: Path, capsys: pytest.CaptureFixt
     assert windows["3600"]["cpu"]["coverage"] == pytest.approx(1 / 6)
 
 
-def test_refused_lines_are_named_and_the_rest_is_folded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused_lines_are_named_and_the_rest_is_folded(tmp_path, capsys):
     """By their number in the file, empty lines counted but not complained of."""
     lines = [b"garbage", b"", encode(sample("a", 0)), b'{"type":"sample","v":2}', encode(sample("a", 0)), b"   "]
     path = tmp_path / "samples.jsonl"
@@ -79,20 +77,20 @@ def test_refused_lines_are_named_and_the_rest_is_folded(tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize("text", [b"", b"\n\n", b"garbage\n", b"\xff\xfe\x00"])
-def test_nothing_usable_is_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: bytes) -> None:
+def test_nothing_usable_is_exit_1(tmp_path, capsys, text):
     """With an answer all the same."""
     code, got = fold_json(tmp_path, capsys, [text])
     assert code == 1
     assert (got["machines"], got["now"]) == ([], None)
 
 
-def test_facts_without_samples_are_no_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_facts_without_samples_are_no_machine(tmp_path, capsys):
     """What a machine has is not what it carries."""
     code, got = fold_json(tmp_path, capsys, [encode(MachineFacts(v=1, machine="a", boot=1, at=START))])
     assert (code, got["machines"], got["counts"]) == (1, [], {"facts": 1})
 
 
-def test_labels_classes_and_peaks_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_classes_and_peaks_are_shown(tmp_path, capsys):
     """Where the recording has them."""
     lines = [encode(MachineFacts(v=1, machine="a", boot=1, at=START, labels={"zone": "z"}))]
     lines += lines_of("a", slots=30, classes={"batch": Usage(cpu=0.25)})
@@ -110,14 +108,14 @@ def test_labels_classes_and_peaks_are_shown(tmp_path: Path, capsys: pytest.Captu
     assert a["peak_since"] == START
 
 
-def test_windows_and_zone_are_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_windows_and_zone_are_settings(tmp_path, capsys):
     """As in the stream app."""
     _, got = fold_json(tmp_path, capsys, lines_of("a"), "--windows-s", "60,600", "--time-zone", "Asia/Kathmandu")
     assert got["windows_s"] == [60, 600]
     assert got["machines"][0]["windows"].keys() == {"60", "600"}
 
 
-def test_a_broken_last_line_changes_nothing() -> None:
+def test_a_broken_last_line_changes_nothing():
     """Also not where the hours of the peaks are cut."""
     lines = [encode(sample("a", slot)) for slot in range(0, 20_000, 3)]
     for zone in ("UTC", "Asia/Kathmandu"):
@@ -126,7 +124,7 @@ def test_a_broken_last_line_changes_nothing() -> None:
         assert bad["machines"] == good["machines"]
 
 
-def test_batches_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_do_not_show(monkeypatch):
     """However the file is cut, the result is the same."""
     lines = [*lines_of("a", "b", slots=100), b"x", *lines_of("c", slots=50)]
     whole = fold_lines(lines, WINDOWS, "UTC")
@@ -135,14 +133,14 @@ def test_batches_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
         assert fold_lines(lines, WINDOWS, "UTC") == whole
 
 
-def test_standard_input_is_a_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_standard_input_is_a_file(monkeypatch, capsys):
     """``windward fold -``."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n".join(lines_of("a", slots=3)))))
     assert windward(["fold", "-", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["counts"] == {"accepted": 3}
 
 
-def test_the_page_names_machine_window_and_resource(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_names_machine_window_and_resource(tmp_path, capsys):
     """Without ``--json`` it is for people."""
     path = tmp_path / "samples.jsonl"
     path.write_bytes(b"\n".join(lines_of("db1.example.org", slots=40)))
@@ -163,9 +161,7 @@ def test_the_page_names_machine_window_and_resource(tmp_path: Path, capsys: pyte
         ("unknown zone", ["x", "--time-zone", "Mars/Olympus"], "'Mars/Olympus' (flag --time-zone)"),
     ],
 )
-def test_wrong_settings_are_one_line_and_exit_2(
-    name: str, argv: list[str], wanted: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_settings_are_one_line_and_exit_2(name, argv, wanted, capsys):
     """On stderr, with the setting."""
     assert windward(["fold", *argv]) == 2
     captured = capsys.readouterr()
@@ -174,7 +170,7 @@ def test_wrong_settings_are_one_line_and_exit_2(
     assert captured.out == ""
 
 
-def test_what_is_printed_is_a_fleet_to_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_printed_is_a_fleet_to_rank(tmp_path, capsys):
     """`windward rank --fleet-file` takes the output as it is."""
     from scorer.commands.shared.fleet_file import read_fleet
 

@@ -14,7 +14,6 @@ import random
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +47,7 @@ null true false 0 -0 -1 -1e-300 1e-320 1e16 4000000000 1e34 1e308 1e309 -1e999 6
 {"n":65535,"mean":1e16,"m2":1e34,"max":1e16,"capacity":1e-300} {"prod":{"cpu":1e16},"spot":{"cpu":1},"":{}} 01
 1. .5 +1 0x10 1e
 """
-VALUES: tuple[bytes, ...] = (
+VALUES = (
     *PLAIN.encode().split(),
     b"1" + b"0" * 400,
     b"0." + b"0" * 300 + b"1",
@@ -64,7 +63,7 @@ FIELDS = (
 Mutation = Callable[[random.Random, bytes], bytes | None]
 
 
-def value_span(raw: bytes, field: bytes) -> tuple[int, int] | None:
+def value_span(raw, field):
     """Where a plain value of a field stands; None: not there."""
     start = raw.find(b'"' + field + b'":')
     if start < 0:
@@ -76,13 +75,13 @@ def value_span(raw: bytes, field: bytes) -> tuple[int, int] | None:
     return start, end
 
 
-def other_value(rng: random.Random, raw: bytes) -> bytes:
+def other_value(rng, raw):
     """Give a field a value of another kind or size."""
     span = value_span(raw, rng.choice(FIELDS))
     return raw if span is None else raw[: span[0]] + rng.choice(VALUES) + raw[span[1] :]
 
 
-def swap_values(rng: random.Random, raw: bytes) -> bytes:
+def swap_values(rng, raw):
     """Exchange the values of two fields."""
     spans = sorted(filter(None, (value_span(raw, field) for field in rng.sample(FIELDS, 2))))
     if len(spans) < 2 or spans[0][1] > spans[1][0]:
@@ -91,18 +90,18 @@ def swap_values(rng: random.Random, raw: bytes) -> bytes:
     return raw[:a] + raw[c:d] + raw[b:c] + raw[a:b] + raw[d:]
 
 
-def repeat_field(rng: random.Random, raw: bytes) -> bytes:
+def repeat_field(rng, raw):
     """Give a field twice, with another value the second time."""
     return raw[:-1] + b',"' + rng.choice(FIELDS) + b'":' + rng.choice(VALUES) + b"}"
 
 
-def drop_field(rng: random.Random, raw: bytes) -> bytes:
+def drop_field(rng, raw):
     """Rename a field to one nobody knows."""
     field = rng.choice(FIELDS)
     return raw.replace(b'"' + field + b'":', b'"x' + field + b'":', 1)
 
 
-def nest(rng: random.Random, raw: bytes) -> bytes:
+def nest(rng, raw):
     """Put a deep value into an unknown or a known field, or the message into lists."""
     depth = rng.choice((10, 500, 1100, 3000, 7000))
     kind = rng.randrange(4)
@@ -115,7 +114,7 @@ def nest(rng: random.Random, raw: bytes) -> bytes:
     return b"{" * depth
 
 
-def own_number(rng: random.Random, raw: bytes) -> bytes:
+def own_number(rng, raw):
     """Give a number field a number of any size."""
     span = value_span(
         raw, rng.choice((b"at", b"boot", b"seq", b"interval_s", b"n", b"mean", b"m2", b"max", b"capacity"))
@@ -124,30 +123,30 @@ def own_number(rng: random.Random, raw: bytes) -> bytes:
     return raw if span is None else raw[: span[0]] + repr(number).encode() + raw[span[1] :]
 
 
-def other_time(rng: random.Random, raw: bytes) -> bytes:
+def other_time(rng, raw):
     """Move the message in time: by seconds, hours, days, or to 1970."""
     span = value_span(raw, b"at")
     moved = START + rng.choice((0.0, 5.0, -3600.0, -86_400.0, -1e7, -1e9, -START, 1e4, 1e9)) + rng.uniform(0, 4000)
     return raw if span is None else raw[: span[0]] + repr(max(moved, 0.0)).encode() + raw[span[1] :]
 
 
-def other_machine(rng: random.Random, raw: bytes) -> bytes:
+def other_machine(rng, raw):
     """Take a name that is new, long, or not allowed."""
     span = value_span(raw, b"machine")
     name = rng.choice((f'"new{rng.randrange(300)}"', '"a b"', '""', '"*"', '"' + "n" * 253 + '"', '"a\\u0000"', '"ü"'))
     return raw if span is None else raw[: span[0]] + name.encode() + raw[span[1] :]
 
 
-def garbage(rng: random.Random, raw: bytes) -> bytes:
+def garbage(rng, raw):
     return rng.randbytes(rng.randrange(1, len(raw) + 1))
 
 
-def nothing(rng: random.Random, raw: bytes) -> bytes | None:
+def nothing(rng, raw):
     """No value, an empty one, blanks, or one too long."""
     return rng.choice((None, b"", b" ", b"\n\n", b"{}", b"null", raw + b" " * 17_000))
 
 
-MUTATIONS: tuple[Mutation, ...] = (
+MUTATIONS = (
     *[in_bytes] * 5,
     other_value,
     swap_values,
@@ -162,7 +161,7 @@ MUTATIONS: tuple[Mutation, ...] = (
 )
 
 
-def good_message(rng: random.Random, now: float) -> bytes:
+def good_message(rng, now):
     """A message as one of thirty machines would send it about now."""
     head = b'"v":1,"machine":"m%d","boot":5,"at":%.1f' % (rng.randrange(30), now - rng.expovariate(0.05))
     if rng.random() < 0.3:
@@ -184,15 +183,15 @@ def good_message(rng: random.Random, now: float) -> bytes:
 class Fuzz:
     """One run: a partition, the messages it got and what became of them."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         self.rng = random.Random(seed)
         self.zone = self.rng.choice(("UTC", "Asia/Kathmandu", "America/Havana"))
         self.state = Partition(0, Table(WINDOWS, Zone(self.zone)))
-        self.counts: Counter[str] = Counter()
+        self.counts = Counter()
         self.messages = 0
-        self.witnessed: list[Arrived] = []
+        self.witnessed = []
 
-    def run(self, messages: int) -> None:
+    def run(self, messages):
         """Send so many mutated messages, and a witness with each batch."""
         while self.messages < messages:
             now = START + 4005.0 + self.messages / 100
@@ -211,15 +210,15 @@ class Fuzz:
                 drop_silent(self.state, now, 7200)
         self._write()
 
-    def _mutate(self, now: float) -> bytes | None:
-        raw: bytes | None = good_message(self.rng, now)
+    def _mutate(self, now):
+        raw = good_message(self.rng, now)
         for _ in range(self.rng.choice((0, 1, 1, 1, 2, 3))):
             if not raw:
                 return raw
             raw = self.rng.choice(MUTATIONS)(self.rng, raw)
         return raw
 
-    def _fold(self, batch: list[Arrived]) -> None:
+    def _fold(self, batch):
         outcome = self.state.fold(batch)
         total = sum(outcome.counts.values())
         assert total == len(batch), (total, len(batch), outcome.counts)
@@ -232,10 +231,10 @@ class Fuzz:
             assert batch[refused.index] is message
         self.counts.update(outcome.counts)
 
-    def _write(self) -> None:
+    def _write(self):
         """Write table and checkpoint, read them again, and look for numbers that mean nothing."""
         self.state.refresh_table()
-        table: Any = decode_table(self.state.table.encode(self.state.ring, {}))
+        table = decode_table(self.state.table.encode(self.state.ring, {}))
         assert table.machines == self.state.ring.machines
         for name, column in table.columns.items():
             assert not np.isinf(column).any() if column.dtype.kind == "f" else True, name
@@ -252,7 +251,7 @@ class Fuzz:
         for name in ("head", "at", "n", "mean", "m2", "max", "peak", "minute", "slot_seq"):
             np.testing.assert_array_equal(getattr(again, name)[: len(ring)], getattr(ring, name)[: len(ring)], name)
 
-    def check_witness(self) -> None:
+    def check_witness(self):
         """Compare the untouched machine's windows with those it has in a partition of its own."""
         alone = Partition(0, Table(WINDOWS, Zone(self.zone)))
         for message in self.witnessed:
@@ -263,7 +262,7 @@ class Fuzz:
             np.testing.assert_array_equal(self.state.table.columns[name][..., row], column[..., 0], err_msg=name)
 
 
-def fuzz(messages: int, seed: int = 1) -> dict[str, Any]:
+def fuzz(messages, seed=1):
     """Run, and return the counts; raises AssertionError for what does not hold, and whatever the fold raises."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -277,7 +276,7 @@ def fuzz(messages: int, seed: int = 1) -> dict[str, Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
-def test_every_mutated_message_is_counted_once_and_nothing_breaks(seed: int) -> None:
+def test_every_mutated_message_is_counted_once_and_nothing_breaks(seed):
     """No crash; each message is accepted, duplicate, late, facts or rejected with a reason; all reasons occur."""
     messages = effort(10_000, 500_000)
     result = fuzz(messages, seed)

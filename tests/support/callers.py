@@ -8,13 +8,11 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Sequence
 
 import msgspec
 
 from scorer.client import Client, WindwardError
 from tests.bench.bench_scorers import SIZES
-from tests.support.history import Told
 from tests.support.witness import Witness
 
 HOLD = 15
@@ -23,7 +21,7 @@ TIMEOUT_S = 20.0
 _encode = msgspec.json.Encoder().encode
 
 
-def caller(client: Client, number: int, stopping: threading.Event) -> None:
+def caller(client, number, stopping):
     """Go on under a new id each time, whatever becomes of the last one."""
     dice, held, turn = random.Random(number), list[str](), 0
     call = Witness(client, tell)
@@ -33,7 +31,7 @@ def caller(client: Client, number: int, stopping: threading.Event) -> None:
             one_turn(call, f"c{number}-{turn}", held, dice)
 
 
-def one_turn(call: Witness, name: str, held: list[str], dice: random.Random) -> None:
+def one_turn(call, name, held, dice):
     """Place and confirm one instance; resize, move or release another now and then."""
     cpu, memory = dice.choice(SIZES)
     answer = call("place", name, cpu=cpu, memory=memory, ports=[6379 + dice.randrange(20)], ttl_s=20, top=1)
@@ -49,19 +47,19 @@ def one_turn(call: Witness, name: str, held: list[str], dice: random.Random) -> 
         call("release", held.pop(dice.randrange(len(held))))
 
 
-def move(call: Witness, name: str) -> None:
+def move(call, name):
     """Move an instance in two steps."""
     begun = call("update", name, machine="", move=True, ttl_s=20)
     if begun.moving is not None:
         call("confirm", name, machine=begun.moving.to, generation=begun.generation, move=begun.moving.number)
 
 
-def tell(said: Sequence[Told]) -> None:
+def tell(said):
     """Write a line for each; a line is one write, so threads do not mix theirs."""
     os.write(sys.stdout.fileno(), b"".join(_encode(one) + b"\n" for one in said))
 
 
-def main() -> None:
+def main():
     first, count = map(int, sys.argv[1:])
     given = {name: os.environ.get(f"WINDWARD_REDIS_{name.upper()}", "") for name in ("password", "sentinel_password")}
     stopping = threading.Event()

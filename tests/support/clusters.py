@@ -1,9 +1,6 @@
 """A Redis Cluster on loopback: primaries, and replicas of some; each node can be killed, frozen, moved from."""
 
 import signal
-import subprocess
-from pathlib import Path
-from typing import Any, Self
 
 import redis
 
@@ -26,33 +23,33 @@ _QUICK = (
 class Cluster:
     """Nodes by port, started by ``with``; with ``users`` each has this file of users."""
 
-    def __init__(self, folder: Path, *, primaries: int = 3, replicas: int = 1, users: Path | None = None) -> None:
+    def __init__(self, folder, *, primaries=3, replicas=1, users=None):
         self._folder = folder
         self._users = users
         self._first = [free_port() for _ in range(primaries)]
         self._replicas = {free_port(): self._first[number] for number in range(replicas)}
         """The first primary of each."""
-        self._bus: dict[int, int] = {port: free_port() for port in (*self._first, *self._replicas)}
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._bus = {port: free_port() for port in (*self._first, *self._replicas)}
+        self._processes = {}
 
     @property
-    def ports(self) -> list[int]:
+    def ports(self):
         return list(self._bus)
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"redis+cluster://127.0.0.1:{self._first[-1]},127.0.0.1:{self._first[0]}"
 
     @property
-    def primaries(self) -> list[int]:
+    def primaries(self):
         """The nodes that run and are primaries now."""
         return [port for port in self.ports if self._processes[port].poll() is None and self.is_primary(port)]
 
-    def replica_of(self, primary: int) -> int:
+    def replica_of(self, primary):
         roles = {port: self._ask(port, "ROLE") for port in self.ports}
         return next(port for port, role in roles.items() if role[0] == "slave" and int(role[2]) == primary)
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         try:
             for port in self.ports:
                 self.start(port)
@@ -72,13 +69,13 @@ class Cluster:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         for process in self._processes.values():
             process.send_signal(signal.SIGCONT)
             process.kill()
             process.wait()
 
-    def start(self, port: int) -> None:
+    def start(self, port):
         """Start a node with what it wrote of the cluster; its data are those of its primary, or none."""
         folder = self._folder / str(port)
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,49 +85,49 @@ class Cluster:
             options += ("--aclfile", str(self._users))
         self._processes[port] = start_valkey(port, folder, *options)
 
-    def node(self, port: int) -> redis.Redis:
+    def node(self, port):
         return redis.Redis(port=port, socket_timeout=5, decode_responses=True)
 
-    def _ask(self, port: int, *command: object) -> Any:
+    def _ask(self, port, *command):
         with self.node(port) as node:
             return node.execute_command(*command)
 
-    def id(self, port: int) -> str:
+    def id(self, port):
         """Return the name by which the others know a node."""
         return str(self._ask(port, "CLUSTER", "MYID"))
 
-    def _info(self, port: int) -> dict[str, str]:
+    def _info(self, port):
         said = self._ask(port, "CLUSTER", "INFO")
         lines = (
             said if isinstance(said, dict) else dict(line.split(":", 1) for line in str(said).split() if ":" in line)
         )
         return {name: str(value) for name, value in lines.items()}
 
-    def _knows_all(self, port: int) -> bool:
+    def _knows_all(self, port):
         info = self._info(port)
         return (int(info["cluster_known_nodes"]), info["cluster_state"]) == (len(self.ports), "ok")
 
-    def _replicate(self, port: int, primary: int) -> bool:
+    def _replicate(self, port, primary):
         try:
             self._ask(port, "CLUSTER", "REPLICATE", self.id(primary))
         except redis.ResponseError:
             return False
         return True
 
-    def is_whole(self) -> bool:
+    def is_whole(self):
         """Return whether each node that runs knows a whole cluster, and each replica follows."""
         for port in self.ports:
             if self._processes[port].poll() is None:
-                info: Any = self._ask(port, "INFO", "replication")
+                info = self._ask(port, "INFO", "replication")
                 if self._info(port)["cluster_state"] != "ok" or info.get("master_link_status", "up") != "up":
                     return False
         return True
 
-    def is_primary(self, port: int) -> bool:
+    def is_primary(self, port):
         """Return whether a node has slots now."""
         return bool(self._ask(port, "ROLE")[0] == "master")
 
-    def has(self, key: str) -> int:
+    def has(self, key):
         """Return the port of the primary that has a key's slot, as the first node that answers knows."""
         for port in self.ports:
             try:
@@ -142,25 +139,25 @@ class Cluster:
                     return int(node[1])
         raise AssertionError(f"no node has {key}")
 
-    def open_slot(self, key: str, target: int) -> None:
+    def open_slot(self, key, target):
         """Begin to move a key's slot: what is not at its node is asked of the target."""
         slot, source = slot_of(key), self.has(key)
         self._ask(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", self.id(source))
         self._ask(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", self.id(target))
 
-    def move_keys(self, key: str, source: int, target: int, most: int = 10_000) -> int:
+    def move_keys(self, key, source, target, most=10_000):
         """Move so many keys of an open slot; return how many."""
         keys = self._ask(source, "CLUSTER", "GETKEYSINSLOT", slot_of(key), most)
         if keys:
             self._ask(source, "MIGRATE", "127.0.0.1", target, "", 0, 5_000, "REPLACE", "KEYS", *keys)
         return len(keys)
 
-    def close_slot(self, key: str, source: int, target: int) -> None:
+    def close_slot(self, key, source, target):
         """End a move, at the target first."""
         for port in dict.fromkeys((target, source, *self.primaries)):
             self._ask(port, "CLUSTER", "SETSLOT", slot_of(key), "NODE", self.id(target))
 
-    def signal(self, port: int, how: signal.Signals) -> None:
+    def signal(self, port, how):
         """Kill a node, freeze it, or let a frozen one go on."""
         self._processes[port].send_signal(how)
         if how is signal.SIGKILL:

@@ -3,18 +3,14 @@
 import http.client
 import json
 import sys
-from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import Any
 
 from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
 from ops.stack.stack import listens
-from schemas.names import Names
 
 
 @contextmanager
-def extender(url: str, names: Names, *flags: str, log: Path | None = None) -> Iterator[tuple[LocalProcess, int, str]]:
+def extender(url, names, *flags, log=None):
     """Run an extender; yields the process, the port of its verbs and the address of its pages."""
     port, pages = free_port(), free_port()
     command = [sys.executable, "-P", "-m", "ops.cli.main", "extender", "--redis-url", url, "--prefix", names.prefix]
@@ -24,14 +20,14 @@ def extender(url: str, names: Names, *flags: str, log: Path | None = None) -> It
         yield process, port, f"http://{LOOPBACK}:{pages}"
 
 
-def pod(uid: str, cpu: str = "1", scheduler: str = "windward") -> dict[str, Any]:
+def pod(uid, cpu="1", scheduler="windward"):
     container = {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
     about = {"name": f"pod-{uid}", "namespace": "shop", "uid": uid, "resourceVersion": "1"}
     spec = {"containers": [container], "schedulerName": scheduler}
     return {"metadata": about, "spec": spec, "status": {"phase": "Pending", "qosClass": "Burstable"}}
 
 
-def ask(port: int, verb: str, body: Any, timeout_s: float = 30.0) -> tuple[int, Any]:
+def ask(port, verb, body, timeout_s=30.0):
     with closing(http.client.HTTPConnection(LOOPBACK, port, timeout=timeout_s)) as connection:
         connection.request("POST", f"/{verb}", body if isinstance(body, bytes) else json.dumps(body))
         answer = connection.getresponse()
@@ -39,7 +35,7 @@ def ask(port: int, verb: str, body: Any, timeout_s: float = 30.0) -> tuple[int, 
         return answer.status, json.loads(text) if answer.status == http.client.OK else text
 
 
-def order(port: int, nodes: Sequence[str], uid: str = "u", **more: Any) -> list[str]:
+def order(port, nodes, uid="u", **more):
     """Return the nodes that have a score, best first."""
     status, scores = ask(port, "prioritize", {"Pod": pod(uid, **more), "NodeNames": list(nodes)})
     assert status == http.client.OK

@@ -16,11 +16,10 @@ from tests.own_library import in_place_of_ours
 ENTRY = 'Resource(name="tpu", unit="tensor chips", measured="chips kept busy", decimals=3)'
 
 
-def add_resource() -> None:
+def add_resource():
     """Put `schemas.resources` with the entry in place of the real one; to be called before it is imported."""
     assert "schemas.resources" not in sys.modules
     spec = importlib.util.find_spec("schemas.resources")
-    assert spec.origin is not None
     tree = ast.parse(Path(spec.origin).read_text())
     (entries,) = (
         node.value.elts

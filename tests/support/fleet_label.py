@@ -3,7 +3,7 @@
 import re
 
 
-def without_fleet(page: str) -> str:
+def without_fleet(page):
     """Return a page whose series have no label ``fleet``.
 
     >>> without_fleet('a{fleet="x"} 1'), without_fleet('a{b="1",fleet="x"} 1'), without_fleet('a{fleet="x",g="1"} 1')

@@ -13,7 +13,6 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -33,7 +32,7 @@ sys.exit(answer[0] if answer else 70)
 
 
 @contextmanager
-def forking(folder: Path) -> Iterator[None]:
+def forking(folder):
     """Put the script ``windward`` into a folder while the server behind it runs."""
     address = str(folder / "windward.socket")
     script = folder / "windward"
@@ -48,7 +47,7 @@ def forking(folder: Path) -> Iterator[None]:
         server.wait()
 
 
-def serve(address: str) -> None:
+def serve(address):
     """Fork a child for each script that connects."""
     for module, _ in COMMANDS.values():
         import_module(module)
@@ -66,7 +65,7 @@ def serve(address: str) -> None:
                     _run(script)
 
 
-def _run(script: socket.socket) -> None:
+def _run(script):
     """Be the process that the script asks for, and end."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     code = 70

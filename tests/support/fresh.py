@@ -4,12 +4,10 @@
 feasible too.
 """
 
-from scorer.client import Client
-
 RECENT_S = 60
 
 
-def all_fresh(client: Client, machines: int) -> bool:
+def all_fresh(client, machines):
     """Whether so many simulated machines are known, each by a recent sample."""
     rows = client.machines()["machines"]
     ages = [row["age_s"] for row in rows if row["machine"].startswith("sim-")]

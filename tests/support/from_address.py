@@ -6,19 +6,18 @@ python -m tests.support.from_address ADDRESS MODULE [ARGUMENT ...]
 import runpy
 import socket
 import sys
-from typing import Any
 
 
-def come_from(address: str) -> None:
+def come_from(address):
     """Have every later TCP connection of this process come from an address of this host."""
 
     class Bound(socket.socket):
-        def connect(self, there: Any) -> None:
+        def connect(self, there):
             if self.family == socket.AF_INET:
                 self.bind((address, 0))
             super().connect(there)
 
-    socket.socket = Bound  # type: ignore[misc]
+    socket.socket = Bound
 
 
 if __name__ == "__main__":

@@ -12,9 +12,8 @@ there is no machine promises nothing: another scorer that took the same query ma
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import LIVE, Instance, as_held, machines_of
@@ -42,7 +41,7 @@ class Told(NamedTuple):
     """When the answer came, by the host's monotonic clock."""
 
 
-def told(step: str, answer: Any, at_s: float = 0.0) -> list[Told]:
+def told(step, answer, at_s=0.0):
     """Return what an answer of the client says: one for each instance of a placement, or that there was no machine."""
     if step == "place" and not answer.placed:
         return [Told(step, answer.id or "", at_s=at_s)]
@@ -52,7 +51,7 @@ def told(step: str, answer: Any, at_s: float = 0.0) -> list[Told]:
     ]
 
 
-def _move(record: Any) -> tuple[str, int] | None:
+def _move(record):
     """Return where a record, or an answer, moves to, and the number of that move."""
     moving = getattr(record, "moving", None)
     return None if moving is None else (moving.to, moving.number)
@@ -73,19 +72,12 @@ class Verdict:
     """The largest share of a limit that was ever taken."""
 
     @property
-    def faults(self) -> list[str]:
+    def faults(self):
         kinds = ("lost", "doubled", "over", "wrong")
         return [f"{kind}: {fault}" for kind in kinds for fault in getattr(self, kind)]
 
 
-def judge(
-    history: Sequence[Instance],
-    said: Iterable[Told],
-    live: Mapping[str, Instance],
-    limits: Sequence[float],
-    differences: Iterable[object] = (),
-    now_s: float = 0.0,
-) -> Verdict:
+def judge(history, said, live, limits, differences=(), now_s=0.0):
     """Replay the log and compare it with what was said.
 
     ``history``: every change of the log, oldest first. ``live``: the ledger's instances after the last of them.
@@ -118,15 +110,15 @@ def judge(
     return verdict
 
 
-def steps(history: Iterable[Instance]) -> Iterator[tuple[Instance | None, Instance]]:
+def steps(history):
     """Yield each change with the record of the same id before it."""
-    seen: dict[str, Instance] = {}
+    seen = {}
     for record in history:
         yield seen.get(record.id), record
         seen[record.id] = record
 
 
-def effect(before: Instance | None, after: Instance) -> str:
+def effect(before, after):
     """Return which call makes this step; "" for what ends by itself (a cancelled move looks the same)."""
     if before is None or before.generation != after.generation:
         return "place"
@@ -139,7 +131,7 @@ def effect(before: Instance | None, after: Instance) -> str:
     return "confirm" if before.state == "reserved" else "update"
 
 
-def _fault(before: Instance | None, after: Instance) -> str:
+def _fault(before, after):
     """Return why no script takes this step; "" where one does."""
     if before is None:
         return "" if after.state == "reserved" else f"{after.id} began as {after.state}"
@@ -156,14 +148,14 @@ def _fault(before: Instance | None, after: Instance) -> str:
     return ""
 
 
-def _allowed(before: Instance, after: Instance) -> bool:
+def _allowed(before, after):
     if after.state == "expired":
         return before.state == "reserved"
     allowed = ("reserve", "confirm", "update", "release")
     return any(TRANSITIONS[before.state, step] == after.state for step in allowed)
 
 
-def _unlike(one: Told, history: Sequence[Instance]) -> str:
+def _unlike(one, history):
     """Return how an answer differs from the change that it names; "" where it does not."""
     words = f"{one.step} {one.id} on {one.machine}, {one.state}, generation {one.generation}, change {one.version}"
     if one.version > len(history):
@@ -175,7 +167,7 @@ def _unlike(one: Told, history: Sequence[Instance]) -> str:
     return f"{words}: that change is {found.id} on {found.machine}, {found.state}, generation {found.generation}"
 
 
-def _unlike_log(last: Mapping[str, Instance], live: Mapping[str, Instance]) -> list[str]:
+def _unlike_log(last, live):
     """Return where the ledger has not what the log ends with."""
     ends = {name: one.version for name, one in last.items() if one.state in LIVE}
     has = {name: one.version for name, one in live.items()}
@@ -186,7 +178,7 @@ def _unlike_log(last: Mapping[str, Instance], live: Mapping[str, Instance]) -> l
     ]
 
 
-def _overdue(live: Mapping[str, Instance], now_s: float) -> list[str]:
+def _overdue(live, now_s):
     """Return what should have ended by itself."""
     found = [name for name, one in live.items() if one.state == "reserved" and one.expires_at < now_s]
     found += [name for name, one in live.items() if one.moving is not None and one.moving.until < now_s]
@@ -196,20 +188,20 @@ def _overdue(live: Mapping[str, Instance], now_s: float) -> list[str]:
 class _Fleet:
     """What every machine holds at one moment of the history."""
 
-    def __init__(self, limits: Sequence[float], verdict: Verdict) -> None:
+    def __init__(self, limits, verdict):
         self._limits = {name: in_units(name, limit) for name, limit in zip(RESOURCES, limits, strict=False)}
-        self._sums: Counter[tuple[str, str]] = Counter()
-        self._ports: dict[tuple[str, int], str] = {}
+        self._sums = Counter()
+        self._ports = {}
         self._verdict = verdict
 
-    def change(self, before: Instance | None, after: Instance) -> None:
+    def change(self, before, after):
         """Take one record's place; note what the next one breaks."""
         if before is not None and before.state in LIVE:
             self._take_away(before)
         if after.state in LIVE:
             self._add(after)
 
-    def _add(self, record: Instance) -> None:
+    def _add(self, record):
         for machine in machines_of(record):
             for name, amount in zip(RESOURCES, as_held(record, machine).amounts, strict=True):
                 if (limit := self._limits.get(name)) is None:
@@ -223,7 +215,7 @@ class _Fleet:
                 if self._ports.setdefault((machine, port), record.id) != record.id:
                     self._verdict.over.append(f"change {record.version}: port {port} of {machine} taken twice")
 
-    def _take_away(self, record: Instance) -> None:
+    def _take_away(self, record):
         for machine in machines_of(record):
             for name, amount in zip(RESOURCES, as_held(record, machine).amounts, strict=True):
                 self._sums[machine, name] -= in_units(name, amount)

@@ -3,20 +3,18 @@
 import io
 import os
 import subprocess
-from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
-from typing import Any
 from unittest import mock
 
 from ops.cli import main as cli
 
 
-def run_command(*words: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def run_command(*words, environ):
     """Return exit code and output of a command under an environment."""
     out, err = io.StringIO(), io.StringIO()
     with mock.patch.dict(os.environ, environ), redirect_stdout(out), redirect_stderr(err):
         try:
-            code: Any = cli.main(list(words))
+            code = cli.main(list(words))
         except SystemExit as ended:
             code = ended.code
     return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())

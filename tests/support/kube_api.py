@@ -3,7 +3,6 @@
 import json
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -19,19 +18,19 @@ class KubeApi(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(("127.0.0.1", 0), _Call)
         self.changed = threading.Condition(threading.RLock())
-        self.pods: dict[str, Body] = {}
-        self.nodes: dict[str, Body] = {}
-        self.log: list[tuple[int, str, str, Body]] = []
+        self.pods = {}
+        self.nodes = {}
+        self.log = []
         self.version = 100
         self.oldest = 0
         """A watch from an older version is too old."""
         self.gone_as_status = True
         self.away = False
         """Every call gets 503."""
-        self.answers: list[Body] = []
+        self.answers = []
         """Given one after the other, with status 200, to who lists pods, before anything else."""
         self.deaf = False
         """Watches stay open and say nothing."""
@@ -40,22 +39,22 @@ class KubeApi(ThreadingHTTPServer):
         self.lists_held = threading.Event()
         """While it is not set, a list waits after its first page."""
         self.lists_held.set()
-        self._lists: dict[str, tuple[int, list[Body]]] = {}
-        self.tokens: set[str | None] = set()
+        self._lists = {}
+        self.tokens = set()
         self.refuses = 0
         """The status by which each binding is refused; 0: they are done."""
-        self.bindings: list[Body] = []
+        self.bindings = []
         self.refuses_evictions = 0
         """The status by which each eviction is refused; 0: they are done."""
-        self.evictions: list[Body] = []
-        self.evicted_at: list[float] = []
+        self.evictions = []
+        self.evicted_at = []
         """When each of them came."""
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"http://127.0.0.1:{self.server_port}"
 
-    def put(self, uid: str, node: str = "n1", *, cpu: str = "1", phase: str = "Running", **metadata: Any) -> None:
+    def put(self, uid, node="n1", *, cpu="1", phase="Running", **metadata):
         """Make or change a pod."""
         container = {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
         about = {"name": f"pod-{uid}", "namespace": "shop", "uid": uid} | metadata
@@ -63,10 +62,10 @@ class KubeApi(ThreadingHTTPServer):
         spec = {"nodeName": node, "containers": [container]}
         self._note(uid, {"kind": "Pod", "apiVersion": "v1", "metadata": about, "spec": spec, "status": status})
 
-    def delete(self, uid: str) -> None:
+    def delete(self, uid):
         self._note(uid, None)
 
-    def _note(self, uid: str, new: Body | None) -> None:
+    def _note(self, uid, new):
         with self.changed:
             self.version += 1
             old = self.pods.pop(uid, None)
@@ -77,11 +76,11 @@ class KubeApi(ThreadingHTTPServer):
             if before or now:
                 kind = "MODIFIED" if before and now else "ADDED" if now else "DELETED"
                 body = new if now else {**(old or {}), "metadata": {**(old or {})["metadata"]}}
-                body["metadata"]["resourceVersion"] = str(self.version)  # type: ignore[index]
-                self.log.append((self.version, "pods", kind, body))  # type: ignore[arg-type]
+                body["metadata"]["resourceVersion"] = str(self.version)
+                self.log.append((self.version, "pods", kind, body))
             self.changed.notify_all()
 
-    def put_node(self, name: str, *, cpu: str = "8", allocatable: str = "7500m", **spec: Any) -> None:
+    def put_node(self, name, *, cpu="8", allocatable="7500m", **spec):
         status = {"capacity": {"cpu": cpu, "memory": "16Gi"}, "allocatable": {"cpu": allocatable, "memory": "15Gi"}}
         about = {"name": name, "labels": {"zone": "a"}}
         body = {"kind": "Node", "apiVersion": "v1", "metadata": about, "spec": spec, "status": status}
@@ -89,17 +88,17 @@ class KubeApi(ThreadingHTTPServer):
             self._note_node("MODIFIED" if name in self.nodes else "ADDED", body)
             self.nodes[name] = body
 
-    def delete_node(self, name: str) -> None:
+    def delete_node(self, name):
         with self.changed:
             self._note_node("DELETED", self.nodes.pop(name))
 
-    def _note_node(self, kind: str, body: Body) -> None:
+    def _note_node(self, kind, body):
         self.version += 1
         body["metadata"]["resourceVersion"] = str(self.version)
         self.log.append((self.version, "nodes", kind, body))
         self.changed.notify_all()
 
-    def running(self) -> dict[str, tuple[str, float]]:
+    def running(self):
         """Return what the ledger should have: node and cores by uid."""
         return {
             uid: (pod["spec"]["nodeName"], float(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]))
@@ -107,28 +106,28 @@ class KubeApi(ThreadingHTTPServer):
             if selected(pod)
         }
 
-    def forget(self) -> None:
+    def forget(self):
         """Make every version so far too old to watch from, and end all watches."""
         with self.changed:
             self.version += 1
             self.oldest = self.version
         self.cut()
 
-    def cut(self) -> None:
+    def cut(self):
         with self.changed:
             self.cuts += 1
             self.changed.notify_all()
 
-    def page_of_nodes(self) -> Body:
+    def page_of_nodes(self):
         with self.changed:
             metadata = {"resourceVersion": str(self.version)}
             return {"kind": "NodeList", "apiVersion": "v1", "metadata": metadata, "items": list(self.nodes.values())}
 
-    def named(self, name: str) -> Body | None:
+    def named(self, name):
         with self.changed:
             return next((pod for pod in self.pods.values() if pod["metadata"]["name"] == name), None)
 
-    def bind(self, name: str, binding: Body) -> int:
+    def bind(self, name, binding):
         """Bind a pod, of the uid that is given; return the status."""
         with self.changed:
             self.bindings.append(binding)
@@ -140,7 +139,7 @@ class KubeApi(ThreadingHTTPServer):
             pod["spec"]["nodeName"] = binding["target"]["name"]
             return 201
 
-    def evict(self, name: str, eviction: Body) -> int:
+    def evict(self, name, eviction):
         """Begin to delete a pod of the uid that is given, unless it is a dry run; return the status."""
         with self.changed:
             self.evictions.append(eviction)
@@ -155,7 +154,7 @@ class KubeApi(ThreadingHTTPServer):
                 self._note(pod["metadata"]["uid"], pod)
             return 201
 
-    def page(self, continued: str, limit: int) -> Body:
+    def page(self, continued, limit):
         """Return a page of the version that its list began with."""
         with self.changed:
             if not continued:
@@ -169,7 +168,7 @@ class KubeApi(ThreadingHTTPServer):
         return {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": pods[int(first) : after]}
 
 
-def selected(pod: Body | None) -> bool:
+def selected(pod):
     """Return whether a pod is bound and has not ended."""
     return bool(pod and pod["spec"]["nodeName"] and pod["status"]["phase"] not in ("Succeeded", "Failed"))
 
@@ -178,7 +177,7 @@ class _Call(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: KubeApi
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         asked = {name: one for name, (one,) in parse_qs(urlsplit(self.path).query).items()}
         self.server.tokens.add(self.headers["Authorization"])
         if self.server.away:
@@ -198,21 +197,21 @@ class _Call(BaseHTTPRequestHandler):
                 self.server.lists_held.wait(30)
             self._answer(200, self.server.page(continued, int(asked["limit"])))
 
-    def do_POST(self) -> None:
+    def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         act = self.server.evict if urlsplit(self.path).path.endswith("/eviction") else self.server.bind
         status = act(self.path.split("/")[-2], body)
         said = "Success" if status < 400 else "Failure"
         self._answer(status, {"kind": "Status", "apiVersion": "v1", "status": said, "code": status})
 
-    def _answer(self, status: int, body: Body) -> None:
+    def _answer(self, status, body):
         data = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
 
-    def _watch(self, version: int, what: str) -> None:
+    def _watch(self, version, what):
         api = self.server
         too_old = version < api.oldest
         if too_old and api.gone_as_status:
@@ -245,16 +244,16 @@ class _Call(BaseHTTPRequestHandler):
                 api.watching -= what == "pods"
                 api.changed.notify_all()
 
-    def _say(self, kind: str, body: Body) -> None:
+    def _say(self, kind, body):
         data = json.dumps({"type": kind, "object": body}).encode() + b"\n"
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_):
         pass
 
 
 @contextmanager
-def kube_api() -> Iterator[KubeApi]:
+def kube_api():
     with KubeApi() as api:
         thread = threading.Thread(target=api.serve_forever, args=(0.01,))
         thread.start()

@@ -1,9 +1,7 @@
 """Bytes with a few changes: what a broken program or a bad link makes of a good message."""
 
-import random
 
-
-def in_bytes(rng: random.Random, raw: bytes) -> bytes:
+def in_bytes(rng, raw):
     data = bytearray(raw)
     for _ in range(rng.randint(1, 4)):
         at = rng.randrange(len(data) + 1)

@@ -2,7 +2,6 @@
 
 import gzip
 import struct
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import cramjam
@@ -11,14 +10,14 @@ from kafka.producer.kafka import KafkaProducer as _Producer
 from kafka.record import default_records
 
 
-def xerial(payload: bytes) -> bytes:
+def xerial(payload):
     """Snappy as Java's library writes it: blocks of 32 kB, each after its length."""
     blocks = [bytes(cramjam.snappy.compress_raw(payload[at : at + 32_768])) for at in range(0, len(payload), 32_768)]
     header = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
     return header + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
 
 
-PACKERS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+PACKERS = {
     "gzip": ("gzip", gzip.compress),
     "snappy of librdkafka": ("snappy", lambda payload: bytes(cramjam.snappy.compress_raw(payload))),
     "snappy of Java": ("snappy", xerial),
@@ -35,7 +34,7 @@ PACKERS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 }
 """By the name of a case: the codec that the batch says, and what packs it."""
 
-BROKEN: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+BROKEN = {
     "gzip of nothing": ("gzip", lambda _: b"\x1f\x8b"),
     "gzip cut off": ("gzip", lambda payload: gzip.compress(payload)[:-9]),
     "snappy of other bytes": ("snappy", lambda _: b"no snappy at all"),
@@ -49,7 +48,7 @@ BROKEN: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 
 
 @contextmanager
-def packing(codec: str, pack: Callable[[bytes], bytes]) -> Iterator[str]:
+def packing(codec, pack):
     """Let kafka-python's producer pack so; yields the word for its setting ``compression_type``."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(_Producer._COMPRESSORS, codec, (lambda: True, _Producer._COMPRESSORS[codec][1]))

@@ -5,9 +5,6 @@ import random
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import redis
@@ -15,7 +12,6 @@ from kafka import KafkaProducer
 
 from ops.stack.servers.process import LocalProcess
 from schemas.messages.sample import Moments, Sample, encode
-from schemas.names import Names
 from schemas.resources import RESOURCES
 from schemas.tables.window_table import aligned
 from scorer.cluster_wire import wire_to
@@ -30,7 +26,7 @@ SESSION_TIMEOUT_S = {"tansu": 3, "apache": 6}[os.environ.get("WINDWARD_TEST_KAFK
 6 is the least that Apache Kafka takes."""
 
 
-def await_condition(condition: Callable[[], Any], what: str, deadline_s: float = 120.0) -> Any:
+def await_condition(condition, what, deadline_s=120.0):
     """Return the condition's value as soon as it is true; fail with ``what`` at the deadline."""
     deadline = time.monotonic() + deadline_s
     while True:
@@ -42,7 +38,7 @@ def await_condition(condition: Callable[[], Any], what: str, deadline_s: float =
         time.sleep(0.05)
 
 
-def make_samples(machines: int, slots: int, seed: int = 1, end: float | None = None) -> list[Sample]:
+def make_samples(machines, slots, seed=1, end=None):
     """One sample a machine and slot, in time order, ending now; every machine has a phase of its own."""
     rng = random.Random(seed)
     end = time.time() - 20 if end is None else end
@@ -68,20 +64,18 @@ def make_samples(machines: int, slots: int, seed: int = 1, end: float | None = N
 class Pipeline:
     """A broker, a Redis and any number of workers, and every sample that was published."""
 
-    def __init__(
-        self, broker: Any, redis_url: str, names: Names, folder: Path, partitions: int = 4, windows_url: str = ""
-    ) -> None:
+    def __init__(self, broker, redis_url, names, folder, partitions=4, windows_url=""):
         self.broker, self.redis_url, self.names, self.folder = broker, redis_url, names, folder
         self.windows_url = windows_url
         self.partitions = partitions
-        self.published: list[Sample] = []
-        self.workers: list[LocalProcess] = []
-        self._producer: KafkaProducer | None = None
+        self.published = []
+        self.workers = []
+        self._producer = None
         self._windows = wire_to({"url": windows_url or redis_url})
-        self._wanted: dict[tuple[str, int, float], dict[str, Any]] = {}
+        self._wanted = {}
         self.ensure_topics()
 
-    def ensure_topics(self) -> None:
+    def ensure_topics(self):
         """Make the topics as the stack would."""
         ensure_topics(
             TopicSettings(
@@ -93,7 +87,7 @@ class Pipeline:
             )
         )
 
-    def start_worker(self, *more: str) -> LocalProcess:
+    def start_worker(self, *more):
         arguments = [
             *("--kafka", self.broker.address, "--redis-url", self.redis_url, "--prefix", self.names.prefix),
             *(("--windows-url", self.windows_url) if self.windows_url else ()),
@@ -107,7 +101,7 @@ class Pipeline:
         self.workers.append(worker)
         return worker
 
-    def publish(self, samples: Sequence[Sample], keep: bool = True) -> None:
+    def publish(self, samples, keep=True):
         if self._producer is None:
             self._producer = KafkaProducer(
                 bootstrap_servers=self.broker.address.split(","), acks="all", linger_ms=5, retries=100
@@ -119,15 +113,15 @@ class Pipeline:
         if keep:
             self.published.extend(samples)
 
-    def forget_producer(self) -> None:
+    def forget_producer(self):
         """Drop the producer: its broker was replaced."""
         if self._producer is not None:
             self._producer.close(timeout=0)
             self._producer = None
 
-    def rows(self) -> dict[str, dict[str, Any]]:
+    def rows(self):
         """Every machine's columns as Redis has them; empty while Redis is away."""
-        rows: dict[str, dict[str, Any]] = {}
+        rows = {}
         try:
             found = read_windows(self._windows, self.names, self.partitions)
         except (redis.RedisError, *AWAY):
@@ -138,9 +132,9 @@ class Pipeline:
                 rows[machine] = {name: column[..., m] for name, column in columns.items()}
         return rows
 
-    def mismatch(self) -> str:
+    def mismatch(self):
         """What differs between the tables and the oracle over all published samples; empty when nothing does."""
-        wanted: dict[str, list[Sample]] = defaultdict(list)
+        wanted = defaultdict(list)
         for sample in self.published:
             wanted[sample.machine].append(sample)
         rows = self.rows()
@@ -154,14 +148,14 @@ class Pipeline:
                 return f"{machine}: {difference}"
         return ""
 
-    def _oracle(self, machine: str, samples: Sequence[Sample], end: float) -> dict[str, Any]:
+    def _oracle(self, machine, samples, end):
         """Return the columns a machine must have, computed once for the samples there are now."""
         key = machine, len(samples), end
         if key not in self._wanted:
             self._wanted[key] = _columns(samples, end)
         return self._wanted[key]
 
-    def await_exact(self, deadline_s: float = 120.0) -> None:
+    def await_exact(self, deadline_s=120.0):
         """Wait until the tables are those of an undisturbed run."""
         deadline = time.monotonic() + deadline_s
         while difference := self.mismatch():
@@ -170,11 +164,11 @@ class Pipeline:
                 raise AssertionError(f"not exact within {deadline_s} s: {difference}\n{logs}")
             time.sleep(0.2)
 
-    def await_folded(self, samples: int, deadline_s: float = 120.0) -> None:
+    def await_folded(self, samples, deadline_s=120.0):
         """Wait until the states in Redis go at least so many messages far."""
         await_condition(lambda: self.folded() >= samples, f"{samples} messages folded", deadline_s)
 
-    def folded(self) -> int:
+    def folded(self):
         """How many messages the states in Redis go far, over all partitions; of a server started anew, too."""
         ask, commands = (
             asking(self._windows),
@@ -186,7 +180,7 @@ class Pipeline:
             found = ask(commands)
         return sum(int(offset or 0) for (offset,) in found)
 
-    def close(self) -> None:
+    def close(self):
         """End the workers and the producer."""
         for worker in self.workers:
             if worker.running:
@@ -195,9 +189,9 @@ class Pipeline:
         self._windows.close()
 
 
-def _columns(samples: Sequence[Sample], end: float) -> dict[str, Any]:
+def _columns(samples, end):
     """Return by column, window and resource what the oracle says of one machine's samples."""
-    columns: dict[str, Any] = {}
+    columns = {}
     yesterday, today, tomorrow = oracle.utc_days((end - 1) // 10 * 10)
     for r, resource in enumerate(RESOURCES):
         for w, window_s in enumerate(WINDOWS_S):
@@ -208,7 +202,7 @@ def _columns(samples: Sequence[Sample], end: float) -> dict[str, Any]:
     return columns
 
 
-def _difference(row: dict[str, Any], wanted: dict[str, Any]) -> str:
+def _difference(row, wanted):
     for name, values in wanted.items():
         for place, value in values.items():
             got = row[name][place]

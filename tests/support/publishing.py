@@ -5,15 +5,12 @@ import re
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafka import KafkaConsumer
 
 from ops.stack.servers.process import LOOPBACK, LocalProcess
 from schemas.messages.sample import Message, Sample, decode
-from schemas.names import Names
 from streams.worker.topics import TopicSettings, ensure_topics
 from tests.support.fleet_label import without_fleet
 
@@ -29,7 +26,7 @@ class Received(NamedTuple):
     message: Message
 
 
-def make_topics(broker: Any, names: Names) -> None:
+def make_topics(broker, names):
     ensure_topics(
         TopicSettings(
             kafka=broker.address, prefix=names.prefix, replication=broker.replication, min_insync=broker.min_insync
@@ -37,7 +34,7 @@ def make_topics(broker: Any, names: Names) -> None:
     )
 
 
-def restart(broker: Any, names: Names, publisher: LocalProcess) -> None:
+def restart(broker, names, publisher):
     """Start a killed broker with its topics, while a publisher goes on.
 
     The local broker gives records that arrive while it makes a topic the offsets of others, and a reader skips them
@@ -51,21 +48,21 @@ def restart(broker: Any, names: Names, publisher: LocalProcess) -> None:
         publisher.resume()
 
 
-def process(name: str, broker: Any, names: Names, folder: Path, *arguments: str) -> LocalProcess:
+def process(name, broker, names, folder, *arguments):
     """Return one ``windward`` command that is not started yet."""
     common = ["--kafka", broker.address, "--prefix", names.prefix, "--log-format", "json"]
     command = [sys.executable, "-m", "ops.cli.main", name, *common, *arguments]
     return LocalProcess(name, command, log=folder / f"{name}.log")
 
 
-def events(process: LocalProcess, event: str) -> list[dict[str, Any]]:
+def events(process, event):
     """Return the log lines of one event so far."""
     lines = process.log.read_text().splitlines() if process.log.exists() else []
     parsed = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
     return [line for line in parsed if line.get("event") == event]
 
 
-def metric(agent: LocalProcess, name: str) -> float:
+def metric(agent, name):
     """Return one value, named with its labels, of an agent's Prometheus page; 0 while there is no page yet."""
     port = agent.command[agent.command.index("--metrics-port") + 1]
     try:
@@ -76,9 +73,7 @@ def metric(agent: LocalProcess, name: str) -> float:
     return float(re.findall(rf"^{re.escape(name)} (\S+)$", page, re.MULTILINE)[0])
 
 
-def receive(
-    broker: Any, names: Names, until: Callable[[list[Received]], Any], deadline_s: float = DEADLINE_S
-) -> list[Received]:
+def receive(broker, names, until, deadline_s=DEADLINE_S):
     """Read the topic from its beginning until the condition holds."""
     consumer = KafkaConsumer(
         names.samples_topic,
@@ -87,7 +82,7 @@ def receive(
         group_id=None,
         enable_auto_commit=False,
     )
-    received: list[Received] = []
+    received = []
     until_s = time.monotonic() + deadline_s
     try:
         while not until(received):
@@ -102,5 +97,5 @@ def receive(
     return received
 
 
-def samples(received: list[Received]) -> list[Sample]:
+def samples(received):
     return [found.message for found in received if isinstance(found.message, Sample)]

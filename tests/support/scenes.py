@@ -13,18 +13,15 @@ import threading
 import time
 from collections import Counter
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Self
 
 import msgspec
 
-from schemas.names import Names
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.bench.bench_scorers import CAPACITY
 from tests.conftest import stop
 from tests.integration.scorer.test_rpc import scorer_process
-from tests.support.history import Told, Verdict
+from tests.support.history import Told
 from tests.support.links import Links
 from tests.support.sentinels import Watched, eventually
 from tests.support.witness import verdict_on
@@ -51,17 +48,17 @@ _read = msgspec.json.Decoder(Told).decode
 class Scene:
     """Clients at work, from ``with`` until `end`. Answers wait for ``acknowledged_by`` replicas."""
 
-    def __init__(self, folder: Path, names: Names, acknowledged_by: int) -> None:
+    def __init__(self, folder, names, acknowledged_by):
         self._folder = folder
         self._names = names
         self._acknowledged_by = acknowledged_by
         self._stack = ExitStack()
-        self._callers: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
-        self._said: list[Told] = []
-        self.again_s: list[float] = []
+        self._callers = []
+        self._said = []
+        self.again_s = []
         """For each failover: until every client that may has placed again."""
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         with self._stack:
             self._links = self._stack.enter_context(Links())
             watched = Watched(self._folder, replicas=2, sentinels=3, links=self._links)
@@ -77,10 +74,10 @@ class Scene:
             self._stack = self._stack.pop_all()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._stack.close()
 
-    def _start(self) -> None:
+    def _start(self):
         """Start a scorer and clients at each address."""
         options = ("--acknowledged-by", str(self._acknowledged_by), "--ledger-log-length", "1000000")
         environ = {**os.environ, **self._watched.environ, "WINDWARD_PREFIX": self._names.prefix}
@@ -109,13 +106,12 @@ class Scene:
         self._planner = subprocess.Popen(command, env=environ)
         self._stack.callback(stop, self._planner)
 
-    def _hear(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout is not None
+    def _hear(self, process):
         with process.stdout as lines:
             for line in lines:
                 self._said.append(_read(line))
 
-    def _stop(self) -> None:
+    def _stop(self):
         """Have the clients end their calls."""
         for process, _ in self._callers:
             process.stdin.close()
@@ -123,16 +119,16 @@ class Scene:
             process.wait(60)
             reader.join()
 
-    def _placed_since(self, since_s: float, clients: range, count: int = 1) -> float:
+    def _placed_since(self, since_s, clients, count=1):
         """Return when the last of some clients got so many placements since then; 0 as long as one has fewer."""
-        at_s: dict[int, list[float]] = {client: [] for client in range(2 * GROUP)}
+        at_s = {client: [] for client in range(2 * GROUP)}
         for one in list(self._said):
             if one.step == "place" and one.machine and one.at_s > since_s:
                 at_s[int(one.id[1:].partition("-")[0])].append(one.at_s)
         enough = [at_s[client][count - 1] for client in clients if len(at_s[client]) >= count]
         return max(enough) if len(enough) == len(clients) else 0.0
 
-    def _work(self) -> None:
+    def _work(self):
         """Wait until each client has placed some more."""
         since_s = time.monotonic()
         try:
@@ -141,7 +137,7 @@ class Scene:
             late.add_note(f"told since then: {dict(self._answers(since_s))}")
             raise
 
-    def fail(self, how: str) -> None:
+    def fail(self, how):
         """Have the primary fail; wait until all servers follow the next one, and all clients work again.
 
         A killed or frozen one fails while replicas lag: all of them, or all but one where answers wait for one.
@@ -171,14 +167,14 @@ class Scene:
             self._note_again(followed_s, range(2 * GROUP))
         self._work()
 
-    def _note_again(self, since_s: float, clients: range) -> None:
+    def _note_again(self, since_s, clients):
         self.again_s.append(eventually(lambda: self._placed_since(since_s, clients)) - since_s)
 
-    def _answers(self, since_s: float = 0.0) -> Counter[str]:
+    def _answers(self, since_s=0.0):
         told = [one for one in self._said if one.at_s > since_s]
         return Counter(f"{one.step} {one.error} {'' if one.machine else 'nowhere'}".strip() for one in told)
 
-    def end(self) -> Verdict:
+    def end(self):
         """Stop the clients and compare what they were told with the ledger."""
         self._stop()
         assert stop(self._planner) == 0

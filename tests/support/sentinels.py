@@ -3,16 +3,12 @@
 import signal
 import subprocess
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Self
 
 import redis
 from redis.sentinel import Sentinel
 
 from ops.stack.servers.process import free_port
 from tests.conftest import start_valkey, valkey_binary
-from tests.support.links import Links
 
 NAME, PASSWORD, SENTINEL_PASSWORD = "main", "of the server", "of the sentinels"
 _QUICK = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--enable-debug-command", "yes")
@@ -24,19 +20,17 @@ class Watched:
     With ``links`` each has an address, and is reached by a port of theirs, under which it is known everywhere.
     """
 
-    def __init__(
-        self, folder: Path, *, replicas: int = 1, sentinels: int = 1, down_s: float = 1.5, links: Links | None = None
-    ) -> None:
+    def __init__(self, folder, *, replicas=1, sentinels=1, down_s=1.5, links=None):
         self._folder = folder
         self._down_s = down_s
-        self.addresses: dict[int, str] = {}
+        self.addresses = {}
         """By port, with ``links``."""
-        self._own: dict[int, int] = {}
+        self._own = {}
         self.ports = [self._reached(links, f"127.0.1.{number + 1}") for number in range(1 + replicas)]
         self.sentinel_ports = [self._reached(links, f"127.0.2.{number + 1}") for number in range(sentinels)]
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._processes = {}
 
-    def _reached(self, links: Links | None, address: str) -> int:
+    def _reached(self, links, address):
         """Return the port by which a new server is reached; note the one that it listens on."""
         own = free_port()
         port = own if links is None else links.to(address, own)
@@ -45,7 +39,7 @@ class Watched:
             self.addresses[port] = address
         return port
 
-    def _announced(self, port: int, kind: str) -> list[tuple[str, str]]:
+    def _announced(self, port, kind):
         """Return the settings by which others know a server, or a sentinel."""
         if port not in self.addresses:
             return []
@@ -53,24 +47,24 @@ class Watched:
         return [*known, ("bind-source-addr", self.addresses[port])]
 
     @property
-    def url(self) -> str:
+    def url(self):
         """The URL of the primary, without passwords."""
         hosts = ",".join(f"127.0.0.1:{port}" for port in self.sentinel_ports)
         return f"redis+sentinel://{hosts}/{NAME}/0"
 
     @property
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self):
         return {"url": self.url, "password": PASSWORD, "sentinel_password": SENTINEL_PASSWORD}
 
     @property
-    def environ(self) -> dict[str, str]:
+    def environ(self):
         """The variables of a process that uses it."""
         return {
             "WINDWARD_REDIS_URL": self.url, "WINDWARD_REDIS_PASSWORD": PASSWORD,
             "WINDWARD_REDIS_SENTINEL_PASSWORD": SENTINEL_PASSWORD,
         }  # fmt: skip
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         try:
             for port in self.ports:
                 self.start(port, self.ports[0])
@@ -83,13 +77,13 @@ class Watched:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         for process in self._processes.values():
             process.send_signal(signal.SIGCONT)
             process.kill()
             process.wait()
 
-    def start(self, port: int, primary: int) -> None:
+    def start(self, port, primary):
         """Start a server, empty; another than the primary becomes its replica."""
         folder = self._folder / str(port)
         folder.mkdir(parents=True, exist_ok=True)
@@ -99,10 +93,10 @@ class Watched:
             options += [f"--{name}", value]
         self._processes[port] = process = start_valkey(self._own[port], folder, *_QUICK, *options, *of)
         with self.server(port) as server:
-            info: Any = server.info("server")
+            info = server.info("server")
         assert info["process_id"] == process.pid, "another test has taken the port"
 
-    def _watch(self, port: int) -> None:
+    def _watch(self, port):
         folder = self._folder / str(port)
         folder.mkdir(parents=True, exist_ok=True)
         lines = [
@@ -119,7 +113,7 @@ class Watched:
             command = [valkey_binary(), str(folder / "sentinel.conf"), "--sentinel"]
             self._processes[port] = subprocess.Popen(command, stdout=log, stderr=log)
 
-    def _all_known(self) -> bool:
+    def _all_known(self):
         """Return whether each sentinel knows the others and all replicas."""
         others = len(self.sentinel_ports) - 1
         states = [self._state(port) for port in self.sentinel_ports]
@@ -128,7 +122,7 @@ class Watched:
             for state in states
         )
 
-    def _state(self, port: int) -> dict[str, Any]:
+    def _state(self, port):
         """Return what a sentinel knows of the primary; nothing when it does not answer."""
         with self.sentinel(port) as sentinel:
             try:
@@ -136,23 +130,23 @@ class Watched:
             except redis.RedisError:
                 return {}
 
-    def server(self, port: int) -> redis.Redis:
+    def server(self, port):
         return redis.Redis(port=self._own[port], password=PASSWORD, socket_timeout=5)
 
-    def sentinel(self, port: int) -> redis.Redis:
+    def sentinel(self, port):
         return redis.Redis(port=self._own[port], password=SENTINEL_PASSWORD, socket_timeout=1)
 
-    def _all_follow(self) -> bool:
+    def _all_follow(self):
         """Return whether each other server has loaded the primary's data and follows it."""
         primary = self.primary() if self._processes.keys() & {*self.sentinel_ports} else self.ports[0]
         return all(self._follows(port, primary) for port in self.ports if port != primary)
 
-    def _follows(self, port: int, primary: int) -> bool:
+    def _follows(self, port, primary):
         with self.server(port) as server:
-            info: Any = server.info("replication")
+            info = server.info("replication")
         return (info.get("master_port"), info.get("master_link_status")) == (primary, "up")
 
-    def primary(self) -> int:
+    def primary(self):
         """Return the port of the primary, as clients are told; 0 while there is none."""
         hosts = [("127.0.0.1", self._own[port]) for port in self.sentinel_ports]
         with Sentinel(hosts, sentinel_kwargs={"password": SENTINEL_PASSWORD, "socket_timeout": 1}) as sentinels:
@@ -161,24 +155,24 @@ class Watched:
             except redis.RedisError:
                 return 0
 
-    def fail(self, how: signal.Signals) -> tuple[int, float]:
+    def fail(self, how):
         """Kill or freeze the primary; return its port, and when (monotonic) the sentinels named another."""
         old = self.primary()
         self.signal(old, how)
         return old, self.decided(old)
 
-    def decided(self, old: int) -> float:
+    def decided(self, old):
         """Return when (monotonic) the sentinels have named another primary."""
         eventually(lambda: self.primary() not in (0, old))
         return time.monotonic()
 
-    def signal(self, port: int, how: signal.Signals) -> None:
+    def signal(self, port, how):
         """Kill a server, freeze it, or let a frozen one go on."""
         self._processes[port].send_signal(how)
         if how is signal.SIGKILL:
             self._processes[port].wait()
 
-    def rejoin(self, port: int) -> None:
+    def rejoin(self, port):
         """Have a server that failed as a replica again: a killed one is started, empty. Wait until all follow."""
         if self._processes[port].poll() is not None:
             self.start(port, self.primary())
@@ -186,7 +180,7 @@ class Watched:
         eventually(self._all_known)
 
 
-def eventually(check: Callable[[], Any], wait_s: float = 60.0) -> Any:
+def eventually(check, wait_s=60.0):
     deadline = time.monotonic() + wait_s
     while not (found := check()):
         assert time.monotonic() < deadline, "it did not happen"

@@ -1,24 +1,20 @@
 """A client that notes what it is told, and the ledger that is compared with it in the end."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
-from scorer.client import Client, WindwardError
-from scorer.ledger.record.instance import Instance
+from scorer.client import WindwardError
 from scorer.ledger.store.check import Check
-from scorer.ledger.store.scripts import Ledger
-from tests.support.history import Told, Verdict, judge, told
+from tests.support.history import Told, judge, told
 
 
 class Witness:
     """Calls ``client`` and gives ``note`` each call with its answer, or its error."""
 
-    def __init__(self, client: Client, note: Callable[[list[Told]], object]) -> None:
+    def __init__(self, client, note):
         self._client = client
         self._note = note
 
-    def __call__(self, step: str, name: str, **params: Any) -> Any:
+    def __call__(self, step, name, **params):
         """Place, confirm, update or release; return the answer or raise the WindwardError."""
         try:
             answer = getattr(self._client, step)(id=name, **params)
@@ -29,7 +25,7 @@ class Witness:
         return answer
 
 
-def verdict_on(ledger: Ledger, said: Iterable[Told], limits: Sequence[float]) -> Verdict:
+def verdict_on(ledger, said, limits):
     """End what is due, and judge the ledger; nothing else may write to it meanwhile."""
     now_s = time.time()
     while ledger.expire().count:
@@ -38,9 +34,9 @@ def verdict_on(ledger: Ledger, said: Iterable[Told], limits: Sequence[float]) ->
     return judge(read_history(ledger), said, ledger.all_instances(), limits, differences, now_s)
 
 
-def read_history(ledger: Ledger) -> list[Instance]:
+def read_history(ledger):
     """Return every change of the log."""
-    history: list[Instance] = []
+    history = []
     while True:
         _, change, records = ledger.read_log(ledger.wire.ask(ledger.log_reads(len(history), 10_000)))
         history += records

@@ -18,7 +18,7 @@ from tests.grafana.pictures.drawing import PanelData
 from tests.grafana.prometheus import Prometheus
 
 
-def main() -> None:
+def main():
     """Draw every dashboard; end with a line on stderr and 1 where Prometheus, machine or matplotlib is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prometheus", required=True, metavar="URL")

@@ -3,18 +3,14 @@
 import itertools
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import matplotlib as mpl
 import matplotlib.dates
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tests.grafana.asked import interpolate, legend
-from tests.grafana.prometheus import Prometheus, Series
 
 PALETTE = ("#3f7fbf", "#e08214", "#4daf4a", "#c2403a", "#8e63b0", "#8c6d31", "#d36ba6", "#6b6b6b", "#17a2b8", "#b5bd22")
 COLORS = {
@@ -26,7 +22,7 @@ LEGEND_CHARACTERS = 10
 """So many fit a column of Grafana's grid."""
 
 
-def shown(value: float, unit: str) -> str:
+def shown(value, unit):
     """Return a value with its unit, as a person reads it.
 
     >>> shown(0.123, "percentunit"), shown(3.2e9, "bytes"), shown(75, "s"), shown(12.0, "short")
@@ -47,12 +43,12 @@ def shown(value: float, unit: str) -> str:
     return f"{text}/s" if unit == "ops" else text
 
 
-def shortened(text: str) -> str:
+def shortened(text):
     """Return a text of at most 26 characters."""
     return text if len(text) <= 26 else f"{text[:25]}…"
 
 
-def legend_columns(lengths: Sequence[int], width: int, rows_max: int = 3) -> int:
+def legend_columns(lengths, width, rows_max=3):
     """Return in how many columns names of these lengths stand below a panel that is ``width`` columns of the grid wide.
 
     The fewest rows in which all fit; names that fit in no number of rows stand in as many columns as the longest
@@ -71,7 +67,7 @@ def legend_columns(lengths: Sequence[int], width: int, rows_max: int = 3) -> int
     return max(1, LEGEND_CHARACTERS * width // (max(lengths) + 5))
 
 
-def color_at(value: float, steps: Sequence[Mapping[str, Any]]) -> str:
+def color_at(value, steps):
     """Return the colour of the highest step that the value reaches."""
     color = steps[0]["color"]
     for step in steps[1:]:
@@ -86,42 +82,42 @@ Line = tuple[str, list[tuple[float, float]]]
 class PanelData:
     """The answers to the queries of a dashboard; ``marks`` are the times of its annotations, with their colours."""
 
-    def __init__(self, prometheus: Prometheus, values: Mapping[str, str], end_s: float, span_s: float) -> None:
+    def __init__(self, prometheus, values, end_s, span_s):
         self.values = values
         self.start_s = end_s - span_s
         self.end_s = end_s
         self.step_s = max(5.0, span_s / 240)
-        self.marks: list[tuple[float, str]] = []
+        self.marks = []
         self._prometheus = prometheus
 
     @property
-    def grid(self) -> np.ndarray[Any, Any]:
+    def grid(self):
         """The times of the values over time."""
         return np.arange(self.start_s, self.end_s + self.step_s, self.step_s)
 
-    def lines(self, panel: Mapping[str, Any]) -> list[Line]:
+    def lines(self, panel):
         """Return the legend and points of every series."""
-        found: list[Line] = []
+        found = []
         for target in panel["targets"]:
             form = interpolate(target["legendFormat"], self.values)
             series = self._at_end(target["expr"]) if target.get("instant") else self._over(target["expr"])
             found += [(legend(form, labels), points) for labels, points in series]
         return found
 
-    def _at_end(self, expression: str) -> list[Series]:
+    def _at_end(self, expression):
         return self._prometheus.at(interpolate(expression, self.values), self.end_s)
 
-    def _over(self, expression: str) -> list[Series]:
+    def _over(self, expression):
         return self._prometheus.over(interpolate(expression, self.values), self.start_s, self.end_s, self.step_s)
 
-    def rows(self, panel: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
+    def rows(self, panel):
         """Return the columns' names and the rows: the labels all series have, then a value for each query."""
         answers = [self._at_end(target["expr"]) for target in panel["targets"]]
         options = panel["transformations"][-1]["options"]
         names, hidden = options["renameByName"], options["excludeByName"]
         titles = [names.get(f"Value #{target['refId']}", "") for target in panel["targets"]]
         keys = [key for key in answers[0][0][0] if key not in hidden] if answers[0] else []
-        found: dict[tuple[str, ...], list[Any]] = {}
+        found = {}
         for column, series in enumerate(answers):
             for labels, points in series:
                 row = found.setdefault(tuple(labels.get(key, "") for key in keys), [math.nan] * len(answers))
@@ -131,7 +127,7 @@ class PanelData:
             return keys, [row[: len(keys)] for row in rows]
         return [*keys, *titles], rows
 
-    def times(self, annotation: Mapping[str, Any]) -> list[tuple[float, str]]:
+    def times(self, annotation):
         """Return when an annotation stands, each time with its colour."""
         points = [point for _, points in self._over(annotation["expr"]) for point in points]
         if annotation["useValueForTime"]:
@@ -141,7 +137,7 @@ class PanelData:
         return [(time_s, annotation["iconColor"]) for time_s in sorted(times) if time_s >= self.start_s]
 
 
-def on_grid(points: Sequence[tuple[float, float]], grid: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def on_grid(points, grid):
     """Return the values at the times of the grid, NaN where there is none."""
     values = np.full(len(grid), np.nan)
     step_s = grid[1] - grid[0]
@@ -164,10 +160,8 @@ LEGEND_ROW = 0.4
 DAY_S = 86_400.0
 """matplotlib counts time in days."""
 
-Panel = Mapping[str, Any]
 
-
-def draw(dashboard: Mapping[str, Any], data: PanelData) -> Figure:
+def draw(dashboard, data):
     data.marks = [mark for one in dashboard.get("annotations", {}).get("list", ()) for mark in data.times(one)]
     panels = dashboard["panels"]
     height = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in panels) + 1.6
@@ -200,12 +194,12 @@ def draw(dashboard: Mapping[str, Any], data: PanelData) -> Figure:
     return figure
 
 
-def _lines(axes: Axes, panel: Panel, data: PanelData) -> None:
+def _lines(axes, panel, data):
     unit, options, lines = _unit(panel), _overrides(panel), data.lines(panel)
     custom = panel["fieldConfig"]["defaults"].get("custom", {})
     days = data.grid / DAY_S
     base = np.zeros(len(days))
-    filled: dict[str, Any] = {}
+    filled = {}
     highest = 0.0
     banded = any("custom.fillBelowTo" in each for each in options.values())
     for number, (name, points) in enumerate(lines):
@@ -245,7 +239,7 @@ def _lines(axes: Axes, panel: Panel, data: PanelData) -> None:
         _nothing(axes, panel)
 
 
-def _ticks(top: float, unit: str) -> list[float]:
+def _ticks(top, unit):
     """Return the values that stand beside an axis: round ones in the unit that ``top`` is shown in."""
     if unit in ("bytes", "Bps"):
         scale = 1024.0 ** int(math.log(max(top, 1), 1024))
@@ -255,8 +249,8 @@ def _ticks(top: float, unit: str) -> list[float]:
     return [float(tick * scale) for tick in ticks if tick * scale <= top]
 
 
-def _scales(axes: Any, unit: str, data: PanelData) -> None:
-    dates: Any = mpl.dates
+def _scales(axes, unit, data):
+    dates = mpl.dates
     axes.set_xlim(data.start_s / DAY_S, data.end_s / DAY_S)
     axes.xaxis_date()
     axes.xaxis.set_major_locator(dates.AutoDateLocator())
@@ -264,7 +258,7 @@ def _scales(axes: Any, unit: str, data: PanelData) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shown(value, unit)))
 
 
-def _add_legend(axes: Axes, panel: Panel, lines: Sequence[Line]) -> None:
+def _add_legend(axes, panel, lines):
     """Put the names of the largest series below the axes, as Grafana does; further lines of names make them lower."""
     handles, names = axes.get_legend_handles_labels()
     largest = {name: max((value for _, value in points), default=0.0) for name, points in lines}
@@ -282,13 +276,13 @@ def _add_legend(axes: Axes, panel: Panel, lines: Sequence[Line]) -> None:
     )  # fmt: skip
 
 
-def _figures(axes: Axes, panel: Panel, data: PanelData) -> None:
+def _figures(axes, panel, data):
     axes.set(xticks=[], yticks=[], xlim=(0, 1), ylim=(0, 1))
     lines, options = data.lines(panel), _overrides(panel)
     if not lines:
         _nothing(axes, panel)
         return
-    words: dict[str, Any] = {}
+    words = {}
     for mapping in panel["fieldConfig"]["defaults"].get("mappings", ()):
         words |= mapping["options"]
     texts = []
@@ -310,7 +304,7 @@ def _figures(axes: Axes, panel: Panel, data: PanelData) -> None:
             axes.text(middle, 0.08, name, ha="center", va="center", fontsize=small, color=GREY)
 
 
-def _heat(axes: Axes, panel: Panel, data: PanelData) -> None:
+def _heat(axes, panel, data):
     grid = data.grid
     buckets = sorted((float(name), on_grid(points, grid)) for name, points in data.lines(panel))
     if not buckets:
@@ -326,7 +320,7 @@ def _heat(axes: Axes, panel: Panel, data: PanelData) -> None:
     _scales(axes, "percentunit", data)
 
 
-def _bars(axes: Axes, panel: Panel, data: PanelData) -> None:
+def _bars(axes, panel, data):
     lines = sorted(data.lines(panel), key=lambda line: line[1][-1][1])
     if not lines:
         axes.set(xticks=[], yticks=[])
@@ -343,7 +337,7 @@ def _bars(axes: Axes, panel: Panel, data: PanelData) -> None:
     axes.set_position((box.x0 + room, box.y0, box.width - room, box.height))
 
 
-def _table(axes: Axes, panel: Panel, data: PanelData) -> None:
+def _table(axes, panel, data):
     axes.set(xticks=[], yticks=[], xlim=(0, 1), ylim=(0, 1))
     columns, rows = data.rows(panel)
     if not rows:
@@ -364,35 +358,35 @@ def _table(axes: Axes, panel: Panel, data: PanelData) -> None:
         axes.axhline(1 - number * height, color="#eceef0", linewidth=0.8)
 
 
-def _inner_rows(panel: Panel) -> float:
+def _inner_rows(panel):
     return float(panel["gridPos"]["h"] - 0.24 - BOTTOM_ROWS[panel["type"]] - TITLE_ROWS)
 
 
-def _unit(panel: Panel) -> str:
+def _unit(panel):
     return str(panel["fieldConfig"]["defaults"].get("unit", "short"))
 
 
-def _steps(panel: Panel) -> list[Mapping[str, Any]]:
+def _steps(panel):
     return list(panel["fieldConfig"]["defaults"]["thresholds"]["steps"])
 
 
-def _overrides(panel: Panel) -> dict[str, dict[str, Any]]:
+def _overrides(panel):
     """Return what single series have of their own, by legend."""
-    found: dict[str, dict[str, Any]] = {}
+    found = {}
     for override in panel["fieldConfig"].get("overrides", ()):
         own = {each["id"]: each["value"] for each in override["properties"]}
         found.setdefault(str(override["matcher"]["options"]), {}).update(own)
     return found
 
 
-def _nothing(axes: Axes, panel: Panel) -> None:
+def _nothing(axes, panel):
     """Say why, in the panel's own words."""
     width = max(12, int(axes.get_window_extent().width / 6))
     words = textwrap.fill(panel["fieldConfig"]["defaults"].get("noValue", "no data"), width)
     axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=GREY)
 
 
-PAINTERS: Mapping[str, Callable[[Axes, Panel, PanelData], None]] = {
+PAINTERS = {
     "timeseries": _lines, "stat": _figures, "heatmap": _heat, "bargauge": _bars, "table": _table,
 }  # fmt: skip
 """By the type of the panel."""

@@ -7,10 +7,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
-from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -21,7 +19,6 @@ from schemas.messages.process import Process
 from schemas.names import FORGOTTEN_S, RING_SLOTS, Names
 from streams.fold.ring import Ring
 from streams.state.checkpoint import encode_position, encode_vitals
-from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, planner_process, scorer_process
 from tests.window_tables import publish, window_table
 
@@ -29,17 +26,17 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def windward(valkey: Valkey) -> Iterator[Run]:
+def windward(valkey):
     """A function that runs a command against a scorer of ten machines, in this process: a start takes half a second."""
     names = Names(f"commands-{os.getpid()}")
     publish(valkey.url, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix, "WINDWARD_TIMEOUT": "60"}
 
-    def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    def run(*words, **more):
         out, err = io.StringIO(), io.StringIO()
         with mock.patch.dict(os.environ, environ | more), redirect_stdout(out), redirect_stderr(err):
             try:
-                code: Any = cli.main(list(words))
+                code = cli.main(list(words))
             except SystemExit as ended:
                 code = ended.code
         return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
@@ -51,7 +48,7 @@ def windward(valkey: Valkey) -> Iterator[Run]:
         yield run
 
 
-def test_place_confirm_update_release(windward: Run) -> None:
+def test_place_confirm_update_release(windward):
     """The whole life by commands: 0 each time, the same machine said each time."""
     placed = windward("place", "--id", "one", "--cpu", "2", "--memory", "10G", "--labels", "app=x", "--json")
     assert placed.returncode == 0
@@ -77,7 +74,7 @@ def test_place_confirm_update_release(windward: Run) -> None:
     assert windward("release", "one").returncode == 0
 
 
-def test_the_exit_code_is_that_of_the_process(valkey: Valkey) -> None:
+def test_the_exit_code_is_that_of_the_process(valkey):
     """What the command returns, the shell sees; the other tests here start no process."""
     command = [sys.executable, "-m", "ops.cli.main", "health", "--timeout", "0.2", "--prefix", "elsewhere"]
     done = subprocess.run(
@@ -86,7 +83,7 @@ def test_the_exit_code_is_that_of_the_process(valkey: Valkey) -> None:
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (4, "", 1)
 
 
-def test_exit_codes(windward: Run) -> None:
+def test_exit_codes(windward):
     """3 when no machine fits, 2 for a wrong flag, 1 for a refused call, 4 without an answer."""
     assert windward("place", "--cpu", "1000").returncode == 3
     assert windward("place", "--cpu", "lots").returncode == 2
@@ -98,7 +95,7 @@ def test_exit_codes(windward: Run) -> None:
     assert len(unanswered.stderr.splitlines()) == 1
 
 
-def test_an_amount_that_is_not_asked_is_told(windward: Run) -> None:
+def test_an_amount_that_is_not_asked_is_told(windward):
     """A batch job without memory is placed, with a warning; not where it was said to be meant."""
     bare = ("place", "--cpu", "1", "--dry-run")
     assert "warning: no memory is asked: no room of it is kept" in windward(*bare).stdout
@@ -107,7 +104,7 @@ def test_an_amount_that_is_not_asked_is_told(windward: Run) -> None:
         assert "is asked:" not in windward(*bare, *more).stdout
 
 
-def test_many_are_confirmed_and_released_by_globs_and_labels(windward: Run) -> None:
+def test_many_are_confirmed_and_released_by_globs_and_labels(windward):
     """Tried first; a glob of `confirm` means reservations; one that is not there does not stop the others."""
     windward("place", "--id", "many", "--cpu", "1", "--memory", "1M", "--count", "3", "--labels", "team=many")
     ids = [f"many-{number}" for number in (1, 2, 3)]
@@ -140,7 +137,7 @@ def test_many_are_confirmed_and_released_by_globs_and_labels(windward: Run) -> N
     assert windward("release", "many-1", "many-2", "--generation", "1").returncode == 2
 
 
-def test_members_of_a_cluster_stay_apart(windward: Run) -> None:
+def test_members_of_a_cluster_stay_apart(windward):
     """As many as there are machines; the answer says until when all are reserved."""
     asked = ("place", "--cpu", "1", "--memory", "1M", "--cluster", "far")
     placed = windward(*asked, "--apart", "--count", str(len(MACHINES)))
@@ -154,7 +151,7 @@ def test_members_of_a_cluster_stay_apart(windward: Run) -> None:
     windward("release", *(one["id"] for one in rows))
 
 
-def test_what_instances_lists_can_be_imported(windward: Run, tmp_path: Path) -> None:
+def test_what_instances_lists_can_be_imported(windward, tmp_path):
     """Nothing differs; a reservation is left alone; a part of the list is refused. Amounts have one shape."""
     rules = {"anti_affinity": [{"instances": {"app": "x"}}], "limits": {"cpu": 4}, "expected": {"cpu": 0.5}}
     (tmp_path / "query.json").write_text(json.dumps({"labels": {"app": "x"}, "ports": [7], "kind": "k", **rules}))
@@ -175,7 +172,7 @@ def test_what_instances_lists_can_be_imported(windward: Run, tmp_path: Path) -> 
     windward("release", "listed-1", "listed-2")
 
 
-def test_place_tells_the_table_and_the_reason(windward: Run) -> None:
+def test_place_tells_the_table_and_the_reason(windward):
     """For people: where, the best machines with their terms, and why others were refused."""
     shown = windward("place", "--cpu", "2", "--dry-run").stdout
     for word in ("would be placed on", "cpu mean", "risk", "10/10 feasible"):
@@ -184,13 +181,13 @@ def test_place_tells_the_table_and_the_reason(windward: Run) -> None:
 
 
 @pytest.mark.parametrize("command", [("place", "--dry-run"), ("rank",)])
-def test_as_many_machines_are_listed_as_were_asked_for(windward: Run, command: tuple[str, ...]) -> None:
+def test_as_many_machines_are_listed_as_were_asked_for(windward, command):
     """What ``--top`` says is sent."""
     answer = json.loads(windward(*command, "--cpu", "1", "--json", "--top", "5").stdout)
     assert len(answer["candidates"]) == 5
 
 
-def test_rank_explains_and_draws_what_the_scorer_answers(windward: Run, tmp_path: Path) -> None:
+def test_rank_explains_and_draws_what_the_scorer_answers(windward, tmp_path):
     """A running scorer's answer is told and drawn as one from files; a selector it cannot read is one line, exit 2."""
     picture = tmp_path / "out.png"
     shown = windward("rank", "--cpu", "2", "--explain", "--plot", str(picture))
@@ -202,7 +199,7 @@ def test_rank_explains_and_draws_what_the_scorer_answers(windward: Run, tmp_path
     assert "selector: cannot read 'rack in (a'" in refused.stderr
 
 
-def test_a_list_of_unlike_instances_from_a_file(windward: Run, tmp_path: Path) -> None:
+def test_a_list_of_unlike_instances_from_a_file(windward, tmp_path):
     """A query file may hold many instances."""
     file = tmp_path / "query.json"
     file.write_text(json.dumps({"instances": [{"id": "f1", "cpu": 1}, {"id": "f2", "memory": "1G"}]}))
@@ -216,7 +213,7 @@ def test_a_list_of_unlike_instances_from_a_file(windward: Run, tmp_path: Path) -
     assert pages[1]["instances"][0]["id"] > "f1"
 
 
-def test_operators_word_is_heard(windward: Run) -> None:
+def test_operators_word_is_heard(windward):
     """A cordoned, tainted or labelled machine is treated so at once."""
     assert windward("machines", "cordon", *MACHINES[:9]).returncode == 0
     eventually(lambda: json.loads(windward("place", "--cpu", "1", "--dry-run", "--json").stdout)["feasible"] == 1)
@@ -245,7 +242,7 @@ def test_operators_word_is_heard(windward: Run) -> None:
     assert windward("machines", "frobnicate").returncode == 2
 
 
-def test_an_operator_s_typo_makes_no_machine(windward: Run) -> None:
+def test_an_operator_s_typo_makes_no_machine(windward):
     """An unknown machine is refused with near names, unless it is said ahead; globs and selectors mean many."""
     wrong = windward("machines", "cordon", MACHINES[0] + "x")
     assert wrong.returncode == 1
@@ -274,7 +271,7 @@ def test_an_operator_s_typo_makes_no_machine(windward: Run) -> None:
     assert f"NOT_FOUND: no machine '{MACHINES[3]}x'; did you mean" in wrong.stderr
 
 
-def test_machines_are_sorted_filtered_and_shown_in_columns(windward: Run) -> None:
+def test_machines_are_sorted_filtered_and_shown_in_columns(windward):
     """As the flags say."""
     names = windward("machines", "list", "-o", "name").stdout.split()
     assert names == sorted(MACHINES)
@@ -287,7 +284,7 @@ def test_machines_are_sorted_filtered_and_shown_in_columns(windward: Run) -> Non
     assert "did you mean memory?" in windward("machines", "list", "--columns", "memroy").stderr
 
 
-def test_instances_show_age_and_expiry(windward: Run) -> None:
+def test_instances_show_age_and_expiry(windward):
     """In words a person reads, in the list and for one."""
     windward("place", "--id", "aged", "--cpu", "1", "--ttl-s", "10m")
     row = next(line for line in windward("instances").stdout.splitlines() if line.startswith("aged "))
@@ -299,7 +296,7 @@ def test_instances_show_age_and_expiry(windward: Run) -> None:
     assert f"no machine 'm{MACHINES[0]}'; did you mean {MACHINES[0]}" in typo.stderr
 
 
-def test_top_names_the_process_at_fault_first(windward: Run, valkey: Valkey) -> None:
+def test_top_names_the_process_at_fault_first(windward, valkey):
     """A worker that fell silent, an error; one of two scorers is not counted. Without any, nothing."""
     key, scorers = map(Names(f"commands-{os.getpid()}").processes, ("stream", "scorer"))
     gone = Process(host="h", pid=7, version="1", started=1.0, at=time.time() - 30)
@@ -313,7 +310,7 @@ def test_top_names_the_process_at_fault_first(windward: Run, valkey: Valkey) -> 
     eventually(lambda: windward("top", "--once").stdout.startswith(f"{len(MACHINES)} machines"))  # the planner is ready
 
 
-def test_the_machines_that_will_soon_be_hot_are_named(windward: Run) -> None:
+def test_the_machines_that_will_soon_be_hot_are_named(windward):
     """The table has as many machines as are wanted, the JSON all that was answered."""
     shown = windward("machines", "risk", "--top", "2", "--limit", "0.3", "--within", "30m").stdout
     assert re.search(r"^m\S+ +\d+% .*other \d+%$", shown, re.MULTILINE), shown
@@ -325,7 +322,7 @@ def test_the_machines_that_will_soon_be_hot_are_named(windward: Run) -> None:
     assert chances
 
 
-def test_a_machine_is_shown_with_all_windows_and_its_last_hour(windward: Run, valkey: Valkey) -> None:
+def test_a_machine_is_shown_with_all_windows_and_its_last_hour(windward, valkey):
     """What profiles compare is among it: the p95 of an hour; the history ends with the newest slot."""
     text = windward("machines", "show", MACHINES[3]).stdout
     assert re.search(r"cpu +1h +[\d.]+ +[\d.]+ .* \d+% +\d+% +\d+% +100%", text), text
@@ -349,7 +346,7 @@ def test_a_machine_is_shown_with_all_windows_and_its_last_hour(windward: Run, va
     assert "has no samples of machine" in windward("machines", "history", MACHINES[4]).stderr
 
 
-def test_explain_is_of_the_machines_listed_or_of_one(windward: Run) -> None:
+def test_explain_is_of_the_machines_listed_or_of_one(windward):
     """And of all on request."""
     top = json.loads(windward("rank", "--cpu", "1", "--top", "2", "--explain", "--json").stdout)
     assert [one["machine"] for one in top["machines"]] == [one["machine"] for one in top["candidates"]]
@@ -360,7 +357,7 @@ def test_explain_is_of_the_machines_listed_or_of_one(windward: Run) -> None:
     assert windward("rank", "--cpu", "1", "--explain", "nobody").returncode == 2
 
 
-def test_what_a_newer_release_said_of_a_machine_is_kept(windward: Run, valkey: Valkey) -> None:
+def test_what_a_newer_release_said_of_a_machine_is_kept(windward, valkey):
     """After a rollback the rest of an entry holds and can be changed; what is not known stays as it is."""
     names = Names(f"commands-{os.getpid()}")
     with redis.Redis.from_url(valkey.url) as server:
@@ -374,7 +371,7 @@ def test_what_a_newer_release_said_of_a_machine_is_kept(windward: Run, valkey: V
     assert windward("machines", "forget", MACHINES[6], "--force").returncode == 0
 
 
-def test_a_live_machine_is_not_forgotten(windward: Run) -> None:
+def test_a_live_machine_is_not_forgotten(windward):
     """It would come back with its next sample, without its rules; with --force it is, and that is said."""
     windward("machines", "label", MACHINES[6], "x=y")
     refused = windward("machines", "forget", MACHINES[6], MACHINES[5])
@@ -388,7 +385,7 @@ def test_a_live_machine_is_not_forgotten(windward: Run) -> None:
 
 
 @pytest.mark.parametrize("facts", [b"[1]", b"\xff", b'{"host_id": 7}'])
-def test_a_machine_whose_facts_cannot_be_read_is_forgotten(windward: Run, valkey: Valkey, facts: bytes) -> None:
+def test_a_machine_whose_facts_cannot_be_read_is_forgotten(windward, valkey, facts):
     """It is what there is to forget."""
     names = Names(f"commands-{os.getpid()}")
     with redis.Redis.from_url(valkey.url) as server:
@@ -398,7 +395,7 @@ def test_a_machine_whose_facts_cannot_be_read_is_forgotten(windward: Run, valkey
     assert (found.returncode, found.stdout, found.stderr) == (0, "junk: forgotten\n", "")
 
 
-def test_a_machine_with_instances_is_not_forgotten(windward: Run, valkey: Valkey) -> None:
+def test_a_machine_with_instances_is_not_forgotten(windward, valkey):
     """Nor another that is named with it; with --force both are, and the stream app is told when."""
     names = Names(f"commands-{os.getpid()}")
     windward("machines", "label", MACHINES[8], "x=y")
@@ -418,7 +415,7 @@ def test_a_machine_with_instances_is_not_forgotten(windward: Run, valkey: Valkey
     windward("release", "there")
 
 
-def test_import_shows_the_difference_first(windward: Run, tmp_path: Path) -> None:
+def test_import_shows_the_difference_first(windward, tmp_path):
     """An inventory is compared; only with --apply the ledger is changed, and then it agrees."""
     windward("place", "--id", "known", "--cpu", "1")
     windward("confirm", "known")
@@ -440,7 +437,7 @@ def test_import_shows_the_difference_first(windward: Run, tmp_path: Path) -> Non
     assert "line 1" in wrong.stderr
 
 
-def test_import_writes_a_record_anew_that_cannot_be_read(windward: Run, valkey: Valkey, tmp_path: Path) -> None:
+def test_import_writes_a_record_anew_that_cannot_be_read(windward, valkey, tmp_path):
     """As the page of the ledger has it where the change log has the record no more; then the sums are repaired."""
     file, key = tmp_path / "inventory.json", Names(f"commands-{os.getpid()}").ledger("instances")
     file.write_text('{"id":"torn","machine":"m02","cpu":2}\n')
@@ -455,7 +452,7 @@ def test_import_writes_a_record_anew_that_cannot_be_read(windward: Run, valkey: 
     windward("release", "torn")
 
 
-def test_a_refused_batch_has_its_reason_once(windward: Run) -> None:
+def test_a_refused_batch_has_its_reason_once(windward):
     """In the line that counts the missing ones."""
     shown = windward("place", "--cpu", "1000", "--memory", "1G", "--count", "2", "--dry-run")
     assert shown.returncode == 3
@@ -463,7 +460,7 @@ def test_a_refused_batch_has_its_reason_once(windward: Run) -> None:
     assert "2 missing: 0/" in shown.stdout
 
 
-def test_why_tells_the_terms_of_that_moment(windward: Run, tmp_path: Path) -> None:
+def test_why_tells_the_terms_of_that_moment(windward, tmp_path):
     """The decision about an instance is found again by its id, alone or in a batch."""
     windward("place", "--id", "asked", "--cpu", "1", "--count", "2")
     told = windward("why", "asked-2", "--json")
@@ -495,7 +492,7 @@ def test_why_tells_the_terms_of_that_moment(windward: Run, tmp_path: Path) -> No
     assert "10 cpu larger than the machine" in windward("why", "huge").stdout
 
 
-def test_drain_cordons_plans_waits_and_is_undone(windward: Run) -> None:
+def test_drain_cordons_plans_waits_and_is_undone(windward):
     """The plan is of the running fleet; the machine is empty once the ledger was told of the moves."""
     source = MACHINES[3]
     for held in json.loads(windward("instances", "--machine", source, "--json").stdout)["instances"]:
@@ -542,7 +539,7 @@ def test_drain_cordons_plans_waits_and_is_undone(windward: Run) -> None:
         windward("release", f"leaves-{number}")
 
 
-def test_a_plan_is_applied_and_then_there_is_nothing_to_do(windward: Run, tmp_path: Path) -> None:
+def test_a_plan_is_applied_and_then_there_is_nothing_to_do(windward, tmp_path):
     """Placed, resized, moved and released through the scorer; a second run finds all as wanted."""
     file = tmp_path / "wanted.jsonl"
     scope = ("--prune", "--prune-labels", "app=planned")
@@ -592,7 +589,7 @@ def test_a_plan_is_applied_and_then_there_is_nothing_to_do(windward: Run, tmp_pa
     windward("release", "planned-1", "planned-2", "pinned", "one-more")
 
 
-def test_a_move_in_two_steps(windward: Run) -> None:
+def test_a_move_in_two_steps(windward):
     """Both machines are held until it is confirmed on the other; each step says so, and so does the list."""
     source, target = MACHINES[6:8]
     windward("place", "--id", "mover", "--cpu", "1", "--machine", source)
@@ -619,7 +616,7 @@ def test_a_move_in_two_steps(windward: Run) -> None:
     windward("release", "mover")
 
 
-def test_why_tells_the_last_move(windward: Run) -> None:
+def test_why_tells_the_last_move(windward):
     """After a move it is the move's ranking; a resize does not hide it."""
     windward("place", "--id", "moved", "--cpu", "1", "--machine", MACHINES[4])
     windward("confirm", "moved")

@@ -2,9 +2,6 @@
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from subprocess import CompletedProcess
 
 import msgspec
 import pytest
@@ -13,13 +10,10 @@ from ops.cli.commands import COMMANDS, GROUPS
 from schemas.messages.operator import OperatorFacts, Taint
 from schemas.messages.process import KINDS, Process
 from schemas.messages.proposal import MoveProposal
-from schemas.names import Names
 from schemas.tables.learned import Learned
 from scorer.ledger.record.instance import Instance, KeptAffinity, KeptToleration, Rules
 from scorer.ledger.record.transition import Candidate
 from scorer.ledger.store.scripts import Ledger
-from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import FRESH_S, eventually, planner_process, scorer_process
 from tests.scorer.commands.test_hostile_texts import EVIL, clean
 from tests.support.in_process import run_command
@@ -34,12 +28,12 @@ SHOWN = (
 """What each text is called in it; each is printed by some command; labels of agents are refused."""
 
 
-def evil(what: str) -> str:
+def evil(what):
     """Return the hostile text of one place, with its name in front."""
     return f"{what}{EVIL}"
 
 
-def write(wire: Wire, names: Names) -> None:
+def write(wire, names):
     """Write what agents, deployers, operators and processes may, with a hostile text wherever a text can be."""
     now_s = time.time()
     facts = {"v": 1, "type": "machine", "machine": "m1", "boot": now_s - 100, "at": now_s}
@@ -86,7 +80,7 @@ def write(wire: Wire, names: Names) -> None:
 
 
 WANTED = '{"id": "wanted", "cpu": 1, "memory": "1G"}\n'
-TRIED: dict[str, list[tuple[str, ...]]] = {
+TRIED = {
     "place": [
         ("--id", "own", "--labels", f"{evil('own')}=x", "--cpu", "1", "--cluster", evil("cluster")),
         ("--id", evil("id"), "--cpu", "1"),
@@ -118,12 +112,12 @@ TRIED: dict[str, list[tuple[str, ...]]] = {
 
 
 @pytest.fixture
-def windward(valkey: Valkey, names: Names, wire: Wire) -> Iterator[Callable[..., CompletedProcess[str]]]:
+def windward(valkey, names, wire):
     """A function that runs a command on that fleet."""
     write(wire, names)
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix, "WINDWARD_TIMEOUT": "30"}
 
-    def run(*words: str) -> CompletedProcess[str]:
+    def run(*words):
         return run_command(*words, environ=environ)
 
     quiet = ("--log-level", "error")
@@ -133,9 +127,7 @@ def windward(valkey: Valkey, names: Names, wire: Wire) -> Iterator[Callable[...,
         yield run
 
 
-def test_no_command_prints_a_text_of_another_as_it_is(
-    windward: Callable[..., CompletedProcess[str]], tmp_path: Path
-) -> None:
+def test_no_command_prints_a_text_of_another_as_it_is(windward, tmp_path):
     """For people and as JSON, what goes to stdout and to stderr; all commands, and every kind of text is among it."""
     assert TRIED.keys() == COMMANDS.keys() - RUNNING
     wanted = tmp_path / "wanted.jsonl"

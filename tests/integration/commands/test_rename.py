@@ -2,14 +2,11 @@
 
 import json
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import redis
 
 from ops.cli import main as cli
-from schemas.names import Names
 from schemas.values.hosts import host_id
 from scorer.client import WindwardError
 from scorer.commands.machines.rename import rename
@@ -18,7 +15,6 @@ from scorer.ledger.store.check import Check
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.integration.ledger.test_ledger import simple
 from tests.window_tables import publish, window_table
 
@@ -29,11 +25,11 @@ SAID = {"cordon": True, "labels": {"disk": "ssd"}}
 class Fleet:
     """A ledger and operators' words on one server, and what its windows and facts say."""
 
-    def __init__(self, server: redis.Redis, wire: Wire, names: Names) -> None:
+    def __init__(self, server, wire, names):
         self.server, self.wire, self.names = server, wire, names
         self.ledger = Ledger(wire, names)
 
-    def fill(self) -> None:
+    def fill(self):
         """Place two instances on the old name, two elsewhere; cordon and label the old one."""
         wanted = [simple("a", OLD), simple("b", OLD), simple("c", "other"), simple("d", "other")]
         record = copy_with(wanted[0].instance, ports=(7000,), cluster="shop", role="master")
@@ -41,23 +37,23 @@ class Fleet:
         self.ledger.confirm("a", started_at=1000.0)
         self.server.hset(self.names.operator, OLD, json.dumps(SAID))
 
-    def show(self, ages_s: dict[str, float], hosts: dict[str, str] | None = None) -> None:
+    def show(self, ages_s, hosts=None):
         """Publish windows of machines whose samples are this old, and facts that say their hosts."""
         now_s = time.time()
         tables = [window_table([name], at=now_s - age_s) for name, age_s in ages_s.items()]
         facts = [{name: {"v": 1, "host_id": (hosts or {}).get(name, "")}} for name in ages_s]
         publish(self.wire, self.names, tables, facts)
 
-    def rename(self, old: str = OLD, new: str = "db1") -> dict[str, Any]:
+    def rename(self, old=OLD, new="db1"):
         return rename(self.server, self.wire, self.ledger, self.names, old, new)
 
-    def operator(self, name: str) -> Any:
+    def operator(self, name):
         raw = self.server.hget(self.names.operator, name)
-        return json.loads(raw) if raw else None  # type: ignore[arg-type]
+        return json.loads(raw) if raw else None
 
 
 @pytest.fixture
-def fleet(valkey: Valkey, names: Names) -> Iterator[Fleet]:
+def fleet(valkey, names):
     wire = Wire({"url": valkey.url})
     with redis.Redis.from_url(valkey.url) as server:
         fleet = Fleet(server, wire, names)
@@ -66,7 +62,7 @@ def fleet(valkey: Valkey, names: Names) -> Iterator[Fleet]:
     wire.close()
 
 
-def test_all_goes_along_in_one_step(fleet: Fleet) -> None:
+def test_all_goes_along_in_one_step(fleet):
     """Instances with generation, times and sums; operators' words; the log says the name before."""
     fleet.show({OLD: 5.0})
     follower = Follower(fleet.ledger)
@@ -85,12 +81,12 @@ def test_all_goes_along_in_one_step(fleet: Fleet) -> None:
     assert fleet.ledger.leavers() == []
     checked = Check(fleet.ledger).run()
     assert (checked.differences, checked.busy) == ([], 0)
-    entries: Any = fleet.server.xrange(fleet.ledger.log)
+    entries = fleet.server.xrange(fleet.ledger.log)
     assert [one[1][b"renamed"] for one in entries[-2:]] == [OLD.encode()] * 2
     assert fleet.ledger.release("b", generation=b.generation).outcomes[0].kind == "done"
 
 
-def test_the_old_name_is_cordoned_until_its_agent_is_silent(fleet: Fleet) -> None:
+def test_the_old_name_is_cordoned_until_its_agent_is_silent(fleet):
     """Run again, the command forgets it, and changes nothing else."""
     fleet.show({OLD: 5.0})
     fleet.rename()
@@ -116,9 +112,7 @@ def test_the_old_name_is_cordoned_until_its_agent_is_silent(fleet: Fleet) -> Non
         pytest.param({OLD: 5.0, "db1": 99.0}, {}, False, id="a name that is silent"),
     ],
 )
-def test_a_live_machine_keeps_its_name(
-    fleet: Fleet, ages_s: dict[str, float], hosts: dict[str, str], refused: bool
-) -> None:
+def test_a_live_machine_keeps_its_name(fleet, ages_s, hosts, refused):
     """Unless it is the same host under another name. Refused, nothing changes."""
     fleet.show(ages_s, hosts)
     if not refused:
@@ -131,7 +125,7 @@ def test_a_live_machine_keeps_its_name(
     assert {one.machine for one in fleet.ledger.all_instances().values()} == {OLD, "other"}
 
 
-def test_a_name_with_instances_and_an_empty_old_one_are_refused_too(fleet: Fleet) -> None:
+def test_a_name_with_instances_and_an_empty_old_one_are_refused_too(fleet):
     """Another machine may be silent for a while; a live machine without instances would lose its name unasked."""
     fleet.ledger.reserve([simple("e", "db2")])
     fleet.show({OLD: 5.0, "db2": 99.0, "empty": 5.0, "db3": 5.0})
@@ -144,12 +138,12 @@ def test_a_name_with_instances_and_an_empty_old_one_are_refused_too(fleet: Fleet
     assert fleet.rename(new="db2")["instances"] == ["a", "b"], "one host under two names"
 
 
-def test_a_change_in_between_is_seen(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_in_between_is_seen(fleet, monkeypatch):
     """The script compares the version: what was placed after the instances were read goes along, too."""
     fleet.show({OLD: 5.0})
     read, more = Ledger.all_instances, iter([lambda: fleet.ledger.reserve([simple("late", OLD)])])
 
-    def read_then_place(ledger: Ledger) -> Any:
+    def read_then_place(ledger):
         found = read(ledger)
         next(more, lambda: None)()
         return found
@@ -158,9 +152,7 @@ def test_a_change_in_between_is_seen(fleet: Fleet, monkeypatch: pytest.MonkeyPat
     assert fleet.rename()["instances"] == ["a", "b", "late"]
 
 
-def test_the_command_says_what_to_do_next(
-    fleet: Fleet, valkey: Valkey, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_says_what_to_do_next(fleet, valkey, capsys, monkeypatch):
     """And names what it does not know, and what it is not given."""
     monkeypatch.setenv("WINDWARD_REDIS_URL", valkey.url)
     monkeypatch.setenv("WINDWARD_PREFIX", fleet.names.prefix)

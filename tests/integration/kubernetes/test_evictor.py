@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -20,7 +19,6 @@ from scorer.kubernetes.holds import hold_id
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.integration.observe.test_exporter import get, samples
 from tests.integration.scorer.test_rpc import eventually, scorer_process
 from tests.support.kube_api import KubeApi, kube_api
@@ -33,7 +31,7 @@ LABELS = {"kubernetes": "east", "namespace": "shop"}
 
 
 @contextmanager
-def evictor(url: str, names: Names, api_url: str, *flags: str) -> Iterator[str]:
+def evictor(url, names, api_url, *flags):
     """Run one; yields the address of its pages."""
     port = free_port()
     command = [sys.executable, "-P", "-m", "ops.cli.main", "evictor", "--redis-url", url, "--prefix", names.prefix]
@@ -52,7 +50,7 @@ class Scene:
     client: Client
     server: redis.Redis
 
-    def run(self, uid: str, node: str = "n0", **labels: str) -> None:
+    def run(self, uid, node="n0", **labels):
         """Have a pod of the StatefulSet ``db`` run on a node, as `windward pods` would."""
         self.api.put(uid, node, ownerReferences=OWNED)
         labels = LABELS | {"pod": f"pod-{uid}"} | labels
@@ -62,7 +60,7 @@ class Scene:
         wire.close()
         eventually(lambda: self.client.instances(id=uid).instances)
 
-    def propose(self, uid: str, target: str = "n3", source: str = "n0") -> None:
+    def propose(self, uid, target="n3", source="n0"):
         """Propose to move it, as the planner does."""
         now_s = time.time()
         row = self.client.instances(id=uid).instances[0]
@@ -72,20 +70,20 @@ class Scene:
         )  # fmt: skip
         self.server.lpush(self.names.moves_waiting, write_proposal(move))
 
-    def held(self) -> list[str]:
+    def held(self):
         return [row.machine for row in self.client.instances(id=HOLD, state="reserved").instances]
 
-    def lists(self) -> tuple[int, int]:
+    def lists(self):
         """Return how many proposals wait, and how many are taken."""
         return self.server.llen(self.names.moves_waiting), self.server.llen(self.names.moves_taken)
 
-    def dry_runs(self) -> list[bool]:
+    def dry_runs(self):
         """Return of each eviction whether it was a dry run."""
         return [one["deleteOptions"].get("dryRun") == ["All"] for one in self.api.evictions]
 
 
 @pytest.fixture
-def scene(valkey: Valkey, names: Names) -> Iterator[Scene]:
+def scene(valkey, names):
     publish(valkey.url, names, [window_table(["n0", "n1", "n2", "n3"], at=time.time() + 300)])
     with (
         kube_api() as api, scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=20) as client,
@@ -95,12 +93,12 @@ def scene(valkey: Valkey, names: Names) -> Iterator[Scene]:
         yield Scene(valkey.url, names, api, client, server)
 
 
-def counted(page: str, metric: str, **labels: str) -> float:
+def counted(page, metric, **labels):
     (found,) = (value for given, value in samples(get(f"{page}/metrics")[2])[metric] if labels.items() <= given.items())
     return found
 
 
-def test_a_proposed_move_is_an_eviction(scene: Scene) -> None:
+def test_a_proposed_move_is_an_eviction(scene):
     """Of that very pod, after a dry run; the target is held until the replacement runs, wherever it came."""
     with evictor(scene.url, scene.names, scene.api.url, "--apply") as page:
         for number, (node, where) in enumerate((("n3", "target"), ("n1", "elsewhere"))):
@@ -123,7 +121,7 @@ def test_a_proposed_move_is_an_eviction(scene: Scene) -> None:
         assert get(f"{page}/ready")[0] == 200
 
 
-def test_a_replacement_that_never_comes_ends_the_hold(scene: Scene) -> None:
+def test_a_replacement_that_never_comes_ends_the_hold(scene):
     """After its time; and the next of its kind waits until then."""
     scene.run("a")
     scene.run("b")
@@ -136,7 +134,7 @@ def test_a_replacement_that_never_comes_ends_the_hold(scene: Scene) -> None:
         eventually(lambda: counted(page, "windward_evictor_evicted_total") == 2)
 
 
-def test_without_apply_nothing_changes(scene: Scene) -> None:
+def test_without_apply_nothing_changes(scene):
     """The API server is asked whether it would; the proposal is left to others, and nothing is reserved."""
     scene.run("a")
     scene.propose("a")
@@ -145,7 +143,7 @@ def test_without_apply_nothing_changes(scene: Scene) -> None:
         assert (scene.dry_runs(), scene.lists(), scene.held()) == ([True], (1, 0), [])
 
 
-def test_a_disruption_budget_is_kept(scene: Scene) -> None:
+def test_a_disruption_budget_is_kept(scene):
     """The proposal is declined, and its kind rests; nothing is reserved."""
     scene.run("a")
     scene.run("b")
@@ -158,7 +156,7 @@ def test_a_disruption_budget_is_kept(scene: Scene) -> None:
         assert (scene.dry_runs(), scene.lists(), scene.held()) == ([True], (1, 0), [])
 
 
-def test_what_cannot_be_evicted_is_declined(scene: Scene) -> None:
+def test_what_cannot_be_evicted_is_declined(scene):
     """A pod of a DaemonSet, and one whose target is full; what is no pod of this cluster waits for another program."""
     scene.run("a")
     scene.api.put("a", "n0", ownerReferences=[{"kind": "DaemonSet", "name": "d", "controller": True}])
@@ -174,7 +172,7 @@ def test_what_cannot_be_evicted_is_declined(scene: Scene) -> None:
         assert (scene.dry_runs(), scene.lists(), scene.held()) == ([True], (1, 0), [])
 
 
-def test_an_api_server_that_is_away_changes_nothing(scene: Scene) -> None:
+def test_an_api_server_that_is_away_changes_nothing(scene):
     """The proposal waits, and the page says why."""
     scene.run("a")
     scene.propose("a")

@@ -6,13 +6,10 @@ import ssl
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 
 import pytest
-import redis
 
 from ops.stack.servers.local import LocalValkey
 from ops.stack.servers.process import LOOPBACK
@@ -25,29 +22,28 @@ from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.integration.observe.test_exporter import get, samples
 from tests.integration.scorer.test_rpc import eventually
 from tests.support.extender_process import ask, extender, order, pod
-from tests.support.kube_api import KubeApi, kube_api
+from tests.support.kube_api import kube_api
 from tests.window_tables import publish, window_table
 
 LOAD = {"n0": 0.1, "n1": 0.3, "n2": 0.5, "n3": 0.7}
 
 
-def write(url: str, names: Names, *, age_s: float = 0.0, load: dict[str, float] | None = None) -> None:
+def write(url, names, *, age_s=0.0, load=None):
     """Write the windows of nodes whose newest samples have an age."""
     wire, load = Wire({"url": url}), load or LOAD
     publish(wire, names, [window_table(list(load), utilization=list(load.values()), at=time.time() - age_s)])
     wire.close()
 
 
-def is_ready(page: str) -> bool:
+def is_ready(page):
     """Return whether answers are made of the fleet."""
     return get(f"{page}/ready")[0] == 200
 
 
-def counted(page: str, result: str, verb: str = "prioritize") -> float:
+def counted(page, result, verb="prioritize"):
     """Return how many answers of a verb had a result."""
     (found,) = (
         value
@@ -57,7 +53,7 @@ def counted(page: str, result: str, verb: str = "prioritize") -> float:
     return found
 
 
-def announced(port: int, length: int) -> int:
+def announced(port, length):
     """Return the status for a body of this length, of which nothing is sent: the server may close the connection."""
     with closing(http.client.HTTPConnection(LOOPBACK, port, timeout=30)) as connection:
         connection.putrequest("POST", "/prioritize")
@@ -66,7 +62,7 @@ def announced(port: int, length: int) -> int:
         return connection.getresponse().status
 
 
-def test_what_a_scheduler_is_answered(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_what_a_scheduler_is_answered(valkey, names, server):
     """By mode score: scores of known nodes, best first; every node kept; no pod bound. What cannot be read, by 200."""
     write(valkey.url, names)
     with extender(valkey.url, names, "--scheduler-names", "windward") as (process, port, page):
@@ -91,7 +87,7 @@ def test_what_a_scheduler_is_answered(valkey: Valkey, names: Names, server: redi
         assert not server.exists(names.processes("extender"))
 
 
-def test_a_burst_is_spread(valkey: Valkey, names: Names) -> None:
+def test_a_burst_is_spread(valkey, names):
     """Each pod of a burst goes to the best node, the ones before counted though none is bound."""
     nodes = [f"n{number}" for number in range(20)]
     write(valkey.url, names, load=dict.fromkeys(nodes, 0.3))
@@ -101,7 +97,7 @@ def test_a_burst_is_spread(valkey: Valkey, names: Names) -> None:
         assert max(chosen.values()) <= 2, chosen
 
 
-def test_by_mode_filter_what_is_hot_stale_or_cordoned_is_refused(valkey: Valkey, names: Names) -> None:
+def test_by_mode_filter_what_is_hot_stale_or_cordoned_is_refused(valkey, names):
     """With the reason; a node alone is kept, as a DaemonSet's pod comes."""
     write(valkey.url, names, load=LOAD | {"hot": 0.97})
     with extender(valkey.url, names, "--mode", "filter") as (_, port, page):
@@ -111,7 +107,7 @@ def test_by_mode_filter_what_is_hot_stale_or_cordoned_is_refused(valkey: Valkey,
         assert ask(port, "filter", {"Pod": pod("u"), "NodeNames": ["hot"]})[1] == {"NodeNames": ["hot"]}
 
 
-def test_a_frozen_redis_and_a_silent_pipeline_block_no_pod(tmp_path: Path) -> None:
+def test_a_frozen_redis_and_a_silent_pipeline_block_no_pod(tmp_path):
     """All is kept and nothing scored, at once; when Redis is back, scores are, too."""
     names, nodes = Names(), list(LOAD)
     with (
@@ -145,23 +141,23 @@ def test_a_frozen_redis_and_a_silent_pipeline_block_no_pod(tmp_path: Path) -> No
 class Binding:
     """An extender that binds, its API server and its ledger."""
 
-    def __init__(self, api: KubeApi, ledger: Ledger, port: int, page: str) -> None:
+    def __init__(self, api, ledger, port, page):
         self.api, self.ledger, self.port, self.page = api, ledger, port, page
 
-    def bind(self, uid: str, node: str) -> str:
+    def bind(self, uid, node):
         """Ask for a binding; return why it was not done, "" when it was."""
         body = {"PodName": f"pod-{uid}", "PodNamespace": "shop", "PodUID": uid, "Node": node}
         status, found = ask(self.port, "bind", body)
         assert status == 200
         return str(found.get("Error", ""))
 
-    def held(self) -> dict[str, str]:
+    def held(self):
         assert Check(self.ledger).run().differences == []
         return {one.id: f"{one.machine} {one.state}" for one in self.ledger.all_instances().values()}
 
 
 @pytest.fixture
-def binding(valkey: Valkey, names: Names, wire: Wire) -> Iterator[Binding]:
+def binding(valkey, names, wire):
     """Four nodes of 16 cores, the first of them with room for one."""
     ledger = Ledger(wire, names)
     ledger.open()
@@ -176,7 +172,7 @@ def binding(valkey: Valkey, names: Names, wire: Wire) -> Iterator[Binding]:
             yield Binding(api, ledger, port, page)
 
 
-def test_a_pod_is_reserved_then_bound(binding: Binding) -> None:
+def test_a_pod_is_reserved_then_bound(binding):
     """Within the limits of the ledger, for its uid; asked again, it is bound already."""
     for uid in "abc":
         binding.api.put(uid, "", phase="Pending")
@@ -191,7 +187,7 @@ def test_a_pod_is_reserved_then_bound(binding: Binding) -> None:
     assert {name: pod["spec"]["nodeName"] for name, pod in binding.api.pods.items()} == {"a": "n0", "b": "n1", "c": "x"}
 
 
-def test_a_refused_binding_is_released_and_tried_again(binding: Binding) -> None:
+def test_a_refused_binding_is_released_and_tried_again(binding):
     """Nothing stays reserved; the same pod is then bound elsewhere. Without an answer the reservation stays."""
     binding.api.put("a", "", phase="Pending")
     binding.api.refuses = 409
@@ -211,7 +207,7 @@ def test_a_refused_binding_is_released_and_tried_again(binding: Binding) -> None
     assert "503" in binding.bind("a", "n1")
 
 
-def test_two_extenders_bind_each_pod_once(binding: Binding, valkey: Valkey, names: Names) -> None:
+def test_two_extenders_bind_each_pod_once(binding, valkey, names):
     """A retry, or two leaders: no node has more than its room, and the ledger has every pod that was bound."""
     uids = [f"u{number}" for number in range(40)]
     for uid in uids:
@@ -232,7 +228,7 @@ def test_two_extenders_bind_each_pod_once(binding: Binding, valkey: Valkey, name
     assert len(bound) == 15
 
 
-def test_a_deployer_that_has_a_pods_uid_keeps_it(binding: Binding) -> None:
+def test_a_deployer_that_has_a_pods_uid_keeps_it(binding):
     """The pod is reserved under an id of its own, and what the deployer has stays."""
     binding.ledger.correct([Instance(id="a", machine="n1", state="confirmed", amounts=(None,) * len(RESOURCES))])
     binding.api.put("a", "", phase="Pending")
@@ -240,7 +236,7 @@ def test_a_deployer_that_has_a_pods_uid_keeps_it(binding: Binding) -> None:
     assert binding.held() == {"there": "n0 confirmed", "a": "n1 confirmed", "pod:a": "n2 reserved"}
 
 
-def test_only_what_the_evictor_wrote_is_a_hold(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_only_what_the_evictor_wrote_is_a_hold(valkey, names, server):
     """A deployer's reservation under the same id steers no pod; with the evictor's word the same one does."""
     write(valkey.url, names)
     ledger = Ledger(Wire({"url": valkey.url}), names)
@@ -249,7 +245,7 @@ def test_only_what_the_evictor_wrote_is_a_hold(valkey: Valkey, names: Names, ser
     hold = Instance(id=hold_id("east", "shop/db"), machine="", state="reserved", amounts=(None,) * len(RESOURCES))
     (made,) = ledger.reserve([Wanted(hold, 600.0, [Candidate("n3", -1)])]).outcomes
 
-    def best(uid: str) -> list[str]:
+    def best(uid):
         body = pod(uid)
         body["metadata"]["ownerReferences"] = owner
         return [one["Host"] for one in ask(port, "prioritize", {"Pod": body, "NodeNames": nodes})[1]]
@@ -263,7 +259,7 @@ def test_only_what_the_evictor_wrote_is_a_hold(valkey: Valkey, names: Names, ser
     ledger.wire.close()
 
 
-def certificates(folder: Path, names: Sequence[str]) -> Path:
+def certificates(folder, names):
     """Make an authority, and a certificate of each name, for loopback."""
     made = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj"]
     for name in ("ca", *names):
@@ -280,7 +276,7 @@ def certificates(folder: Path, names: Sequence[str]) -> Path:
     return folder
 
 
-def test_a_scheduler_has_a_certificate_of_a_known_name(valkey: Valkey, names: Names, tmp_path: Path) -> None:
+def test_a_scheduler_has_a_certificate_of_a_known_name(valkey, names, tmp_path):
     """A question of the names of 5,000 nodes passes; one without a certificate does not, nor one of another name."""
     folder = certificates(tmp_path, ["server", "scheduler", "other"])
     nodes = [f"ip-10-{n // 250}-{n % 250}-17.eu-central-1.compute.internal" for n in range(5_000)]
@@ -290,7 +286,7 @@ def test_a_scheduler_has_a_certificate_of_a_known_name(valkey: Valkey, names: Na
         flag if flag.startswith("--") else str(folder / flag) for flag in [*flags, "--listen-client-ca-file", "ca.crt"]
     ]
 
-    def status(port: int, name: str) -> int:
+    def status(port, name):
         context = ssl.create_default_context(cafile=folder / "ca.crt")
         if name:
             context.load_cert_chain(folder / f"{name}.crt", folder / f"{name}.key")

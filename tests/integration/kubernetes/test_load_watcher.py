@@ -4,27 +4,22 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
-import redis
 from redis.asyncio import Redis
 
 from ops.stack.servers.local import LocalValkey
 from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
 from ops.stack.stack import listens
 from schemas.messages.process import read_processes
-from schemas.messages.sample import Sample, encode
+from schemas.messages.sample import encode
 from schemas.names import Names
 from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.state.partition import Partition
 from streams.worker.store import Store
-from tests.conftest import Valkey
 from tests.integration.observe.test_exporter import get, samples
 from tests.integration.scorer.test_rpc import eventually
 from tests.streams import oracle
@@ -33,7 +28,7 @@ from tests.window_tables import publish, window_table
 
 
 @contextmanager
-def load_watcher(url: str, names: Names, *flags: str) -> Iterator[tuple[LocalProcess, str]]:
+def load_watcher(url, names, *flags):
     """Run a load watcher; yields the process and the address of its pages."""
     port = free_port()
     command = [sys.executable, "-P", "-m", "ops.cli.main", "load-watcher", "--redis-url", url, "--prefix", names.prefix]
@@ -42,10 +37,10 @@ def load_watcher(url: str, names: Names, *flags: str) -> Iterator[tuple[LocalPro
         yield process, f"http://{LOOPBACK}:{port}"
 
 
-def fold(url: str, names: Names, published: Sequence[Sample]) -> None:
+def fold(url, names, published):
     """Leave in Redis what a stream worker does of these samples."""
 
-    async def run() -> None:
+    async def run():
         async with Redis.from_url(url) as client:
             partition = Partition(0, Table(WINDOWS_S, Zone()))
             partition.topic_id = "t1"
@@ -58,23 +53,23 @@ def fold(url: str, names: Names, published: Sequence[Sample]) -> None:
     asyncio.run(run())
 
 
-def write(url: str, names: Names, *nodes: str, age_s: float = 0.0) -> None:
+def write(url, names, *nodes, age_s=0.0):
     """Write the windows of nodes whose newest samples have an age."""
     publish(url, names, [window_table(nodes, at=time.time() - age_s)])
 
 
-def nodes(page: str) -> set[str]:
+def nodes(page):
     """Return the nodes that are listed; none while nothing is known."""
     status, _, body = get(f"{page}/watcher")
     return set(json.loads(body)["data"]["NodeMetricsMap"]) if status == 200 else set()
 
 
-def read(page: str, path: str = "/watcher") -> Any:
+def read(page, path="/watcher"):
     """Return what a page says, whatever its status."""
     return json.loads(get(page + path)[2])
 
 
-def test_the_load_of_folded_samples(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_the_load_of_folded_samples(valkey, names, server):
     """Mean and deviation of 15 minutes in percent of the capacity; a silent node is left out; the end is the oldest."""
     now_s = time.time()
     fresh = make_samples(3, 120, end=now_s)
@@ -102,7 +97,7 @@ def test_the_load_of_folded_samples(valkey: Valkey, names: Names, server: redis.
         assert get(f"{page}/watcher?host=m003")[0] == 404
         assert get(f"{page}/watcher/health")[0] == 200
         assert ({"state": "left_out"}, 1.0) in samples(get(f"{page}/metrics")[2])["windward_load_watcher_nodes"]
-        fields: Any = eventually(lambda: server.hgetall(names.processes("load-watcher")))
+        fields = eventually(lambda: server.hgetall(names.processes("load-watcher")))
         (said,) = read_processes(fields).values()
         assert (said.pid, said.ready, said.details["nodes"]) == (process.pid, True, 3)
         assert said.page.endswith(page.rpartition(":")[2])
@@ -111,7 +106,7 @@ def test_the_load_of_folded_samples(valkey: Valkey, names: Names, server: redis.
         assert "watcher.stop" in process.log.read_text()
 
 
-def test_a_silent_pipeline_and_redis_away(tmp_path: Path) -> None:
+def test_a_silent_pipeline_and_redis_away(tmp_path):
     """Nothing known is 503; then the last load with its true end, also while Redis is away; then the new one."""
     names = Names()
     with LocalValkey(directory=tmp_path / "valkey", append_only=True) as valkey:

@@ -4,10 +4,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Self
 
 import msgspec
 import pytest
@@ -16,7 +13,6 @@ import redis
 from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
 from ops.stack.stack import listens
 from schemas.messages.process import read_processes
-from schemas.names import Names
 from scorer.kubernetes.pods.metrics import Metrics
 from scorer.kubernetes.pods.nodes import NodeFacts
 from scorer.kubernetes.pods.watcher import PodsWatcher
@@ -27,18 +23,17 @@ from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.loader import Loader
 from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.integration.ledger.test_ledger import amounts_of
 from tests.integration.observe.test_exporter import get, samples
 from tests.integration.scorer.test_rpc import eventually
-from tests.support.kube_api import KubeApi, kube_api
+from tests.support.kube_api import kube_api
 
 STARTED_S = 1767225600.0
 LEASE_S = 1.0
 
 
 @pytest.fixture
-def api() -> Iterator[KubeApi]:
+def api():
     with kube_api() as made:
         yield made
 
@@ -46,7 +41,7 @@ def api() -> Iterator[KubeApi]:
 class Follower(threading.Thread):
     """A process that follows the pods, as a thread."""
 
-    def __init__(self, server: ApiServer, valkey: Valkey, names: Names, name: str = "one") -> None:
+    def __init__(self, server, valkey, names, name="one"):
         super().__init__(daemon=True)
         self.wire, self.metrics = Wire({"url": valkey.url}), Metrics()
         self.nodes = NodeFacts(Wire({"url": valkey.url}), names, "east", self.metrics)
@@ -55,18 +50,18 @@ class Follower(threading.Thread):
         )
         self.stopping, self.turns = threading.Event(), 0
 
-    def run(self) -> None:
+    def run(self):
         while not self.stopping.wait(self.watcher.turn(self.stopping)):
             self.turns += 1
 
-    def value(self, name: str, **labels: str) -> float | None:
+    def value(self, name, **labels):
         return self.metrics.registry.get_sample_value(name, labels)
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.stopping.set()
         self.join(20)
         assert not self.is_alive()
@@ -78,15 +73,15 @@ class Follower(threading.Thread):
 class Scene:
     """An API server, a ledger, and those who follow."""
 
-    def __init__(self, api: KubeApi, valkey: Valkey, names: Names, wire: Wire) -> None:
+    def __init__(self, api, valkey, names, wire):
         self.api, self._valkey, self._names, self.ledger = api, valkey, names, Ledger(wire, names)
 
-    def follower(self, name: str = "one", silent_s: float = 30.0) -> Follower:
+    def follower(self, name="one", silent_s=30.0):
         """Make one, which runs in a block and gives its lease up at its end."""
         server = ApiServer(host=LOOPBACK, port=self.api.server_port, silent_s=silent_s)
         return Follower(server, self._valkey, self._names, name)
 
-    def ours(self) -> dict[str, tuple[str, float]]:
+    def ours(self):
         """Return machine and cores of the cluster's instances, by id."""
         return {
             one.id: (one.machine, one.amounts[0] or 0.0)
@@ -94,23 +89,23 @@ class Scene:
             if one.labels.get("kubernetes") == "east" and one.state == "confirmed"
         }
 
-    def settled(self) -> bool:
+    def settled(self):
         """Wait until the ledger has what the API server has; its sums are those of its instances."""
         eventually(lambda: self.ours() == self.api.running(), 20)
         assert Check(self.ledger).run().differences == []
         return True
 
-    def watched(self, times: int = 1) -> None:
+    def watched(self, times=1):
         eventually(lambda: self.api.watching == times, 20)
 
 
 @pytest.fixture
-def scene(api: KubeApi, valkey: Valkey, names: Names, wire: Wire) -> Scene:
+def scene(api, valkey, names, wire):
     """Nothing in either yet."""
     return Scene(api, valkey, names, wire)
 
 
-def test_the_ledger_follows_the_pods(scene: Scene) -> None:
+def test_the_ledger_follows_the_pods(scene):
     """Bound, resized, ended, deleted; one that is being deleted still runs; what is not of the cluster stays."""
     other = Instance(id="db", machine="n1", state="confirmed", amounts=amounts_of(2.0), labels={"kubernetes": "west"})
     scene.ledger.correct([other, msgspec.structs.replace(other, id="own", labels={})])
@@ -137,7 +132,7 @@ def test_the_ledger_follows_the_pods(scene: Scene) -> None:
         assert changes == {"confirmed": 22.0, "corrected": 1.0, "released": 2.0}
 
 
-def test_a_pod_that_cannot_be_counted_is_told(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pod_that_cannot_be_counted_is_told(scene, caplog):
     """It keeps no other from the ledger, and is no longer told when it is gone."""
     scene.api.put("huge", cpu="9000000000")
     scene.api.put("p")
@@ -149,7 +144,7 @@ def test_a_pod_that_cannot_be_counted_is_told(scene: Scene, caplog: pytest.LogCa
     assert "pods.refused" in caplog.messages
 
 
-def test_what_happened_while_away_is_made_up_for(scene: Scene) -> None:
+def test_what_happened_while_away_is_made_up_for(scene):
     """50 are gone and 50 others on other nodes, more pods than a page; one is resized; the last one is of no list."""
     for number in range(600):
         scene.api.put(f"p{number}", f"n{number % 7}")
@@ -165,29 +160,27 @@ def test_what_happened_while_away_is_made_up_for(scene: Scene) -> None:
     assert len(scene.ours()) == 600
 
 
-def cut(api: KubeApi) -> None:
+def cut(api):
     api.cut()
 
 
-def too_old(api: KubeApi) -> None:
+def too_old(api):
     """Answer the next watch that its version is too old."""
     api.forget()
 
 
-def too_old_as_event(api: KubeApi) -> None:
+def too_old_as_event(api):
     api.gone_as_status = False
     api.forget()
 
 
-def falls_silent(api: KubeApi) -> None:
+def falls_silent(api):
     """Keep the connection open and say nothing."""
     api.deaf = True
 
 
 @pytest.mark.parametrize(("trouble", "lists"), [(cut, 1), (too_old, 2), (too_old_as_event, 2), (falls_silent, 2)])
-def test_what_changes_while_no_watch_works_is_not_lost(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, trouble: Callable[[KubeApi], None], lists: int
-) -> None:
+def test_what_changes_while_no_watch_works_is_not_lost(scene, monkeypatch, trouble, lists):
     """A watch that is cut between two events goes on from its version; after any other end all pods are listed."""
     monkeypatch.setattr("scorer.kubernetes.pods_api.WATCH_S", 1)
     for number in range(10):
@@ -205,7 +198,7 @@ def test_what_changes_while_no_watch_works_is_not_lost(
         assert (follower.value("windward_pods_lists_total", result="done") or 0) >= lists
 
 
-def test_while_the_api_server_is_away_nothing_is_released(scene: Scene) -> None:
+def test_while_the_api_server_is_away_nothing_is_released(scene):
     """Why is said; when it is back the ledger has what it has."""
     scene.api.put("p")
     with scene.follower() as follower:
@@ -223,7 +216,7 @@ def test_while_the_api_server_is_away_nothing_is_released(scene: Scene) -> None:
         assert eventually(lambda: not follower.watcher.trouble)
 
 
-def test_an_answer_that_is_no_list_ends_no_pod(scene: Scene) -> None:
+def test_an_answer_that_is_no_list_ends_no_pod(scene):
     """Not one, whatever it is; one that is a list, and lacks most of the pods, is asked for once more."""
     for number in range(700):
         scene.api.put(f"p{number}")
@@ -246,7 +239,7 @@ def test_an_answer_that_is_no_list_ends_no_pod(scene: Scene) -> None:
         assert scene.ours() == {}
 
 
-def test_a_list_that_lacks_most_nodes_is_asked_for_once_more(scene: Scene, valkey: Valkey, names: Names) -> None:
+def test_a_list_that_lacks_most_nodes_is_asked_for_once_more(scene, valkey, names):
     """Only the second one takes them away."""
     for number in range(30):
         scene.api.put_node(f"n{number}")
@@ -256,11 +249,11 @@ def test_a_list_that_lacks_most_nodes_is_asked_for_once_more(scene: Scene, valke
             eventually(lambda: server.hlen(names.nodes) == 30)
         lists, whole = list[int](), scene.api.page_of_nodes
 
-        def short_once() -> Any:
+        def short_once():
             lists.append(server.hlen(names.nodes))
             return whole() | ({"items": []} if len(lists) == 1 else {})
 
-        scene.api.page_of_nodes = short_once  # type: ignore[method-assign]
+        scene.api.page_of_nodes = short_once
         with scene.follower() as follower:
             eventually(lambda: follower.watcher.watches)
             assert (lists, server.hlen(names.nodes)) == ([30, 30], 30)
@@ -270,7 +263,7 @@ def test_a_list_that_lacks_most_nodes_is_asked_for_once_more(scene: Scene, valke
             assert (len(lists), server.hlen(names.nodes)) == (4, 0)
 
 
-def test_what_no_pod_is_stays_whatever_a_pod_says(scene: Scene) -> None:
+def test_what_no_pod_is_stays_whatever_a_pod_says(scene):
     """A pod's hash, and a uid that a deployer has, take nothing: the script looks at who wrote each."""
     victim = Instance(id="victim", machine="n1", state="confirmed", amounts=amounts_of(40.0))
     scene.ledger.correct([victim])
@@ -289,7 +282,7 @@ def test_what_no_pod_is_stays_whatever_a_pod_says(scene: Scene) -> None:
     assert kinds == ["other", "other", "unknown"]
 
 
-def test_an_emptied_ledger_is_filled_again(scene: Scene, wire: Wire, names: Names) -> None:
+def test_an_emptied_ledger_is_filled_again(scene, wire, names):
     """Without a restart of its server, which would cut the connection."""
     for number in range(5):
         scene.api.put(f"p{number}")
@@ -301,7 +294,7 @@ def test_an_emptied_ledger_is_filled_again(scene: Scene, wire: Wire, names: Name
 
 
 @pytest.mark.parametrize("knows", [True, False])
-def test_a_leader_that_wakes_changes_nothing(scene: Scene, knows: bool) -> None:
+def test_a_leader_that_wakes_changes_nothing(scene, knows):
     """Its list is of before: another has taken the lease, and the ledger has what came since."""
     for number in range(700):
         scene.api.put(f"p{number}")
@@ -326,7 +319,7 @@ def test_a_leader_that_wakes_changes_nothing(scene: Scene, knows: bool) -> None:
 
 
 @contextmanager
-def pods_process(url: str, names: Names, api: KubeApi, *flags: str) -> Iterator[tuple[LocalProcess, str]]:
+def pods_process(url, names, api, *flags):
     """Run the command; yields the process and the address of its pages."""
     port = free_port()
     command = [sys.executable, "-P", "-m", "ops.cli.main", "pods", "--redis-url", url, "--prefix", names.prefix]
@@ -335,7 +328,7 @@ def pods_process(url: str, names: Names, api: KubeApi, *flags: str) -> Iterator[
         yield process, f"http://{LOOPBACK}:{port}"
 
 
-def test_the_command(scene: Scene, valkey: Valkey, names: Names, server: redis.Redis, tmp_path: Path) -> None:
+def test_the_command(scene, valkey, names, server, tmp_path):
     """It sends its token, writes heartbeats, serves its pages; one that is killed or frozen is taken over from."""
     token = tmp_path / "token"
     token.write_text("of-this-test\n")
@@ -345,7 +338,7 @@ def test_the_command(scene: Scene, valkey: Valkey, names: Names, server: redis.R
         assert scene.api.tokens == {"Bearer of-this-test"}
         assert eventually(lambda: get(f"{page}/ready")[0] == 200)
         assert ({}, 1.0) in samples(get(f"{page}/metrics")[2])["windward_pods_leads"]
-        fields: Any = eventually(lambda: server.hgetall(names.processes("pods")))
+        fields = eventually(lambda: server.hgetall(names.processes("pods")))
         (said,) = read_processes(fields).values()
         assert (said.pid, said.details["cluster"]) == (process.pid, "east")
         os.kill(process.pid, signal.SIGSTOP)
@@ -363,7 +356,7 @@ def test_the_command(scene: Scene, valkey: Valkey, names: Names, server: redis.R
         assert "pods.stop" in process.log.read_text()
 
 
-def test_a_cluster_says_what_its_nodes_are(scene: Scene, valkey: Valkey, names: Names) -> None:
+def test_a_cluster_says_what_its_nodes_are(scene, valkey, names):
     """Below operators' rules, from the list and from events; entries of others stay; gone nodes go."""
     other = msgspec.json.encode({"labels": {"kubernetes": "west"}})
     with redis.Redis.from_url(valkey.url) as server:
@@ -373,7 +366,7 @@ def test_a_cluster_says_what_its_nodes_are(scene: Scene, valkey: Valkey, names: 
         scene.api.put_node("n2", allocatable="8")
         loader = Loader(Wire({"url": valkey.url}), names)
 
-        def rules(name: str) -> tuple[Any, ...]:
+        def rules(name):
             snapshot = loader.refresh() or seen[0]
             seen[0] = snapshot
             if name not in snapshot.roster.index:
@@ -383,7 +376,7 @@ def test_a_cluster_says_what_its_nodes_are(scene: Scene, valkey: Valkey, names: 
             capacity, reserve = said.capacity_operator[0, row], said.reserve[0, row]
             return said.labels(row), taints, bool(said.cordon[row]), capacity, reserve
 
-        seen: list[Any] = [None]
+        seen = [None]
         with scene.follower():
             scene.watched()
             eventually(lambda: rules("n1") == ({"zone": "b", "kubernetes": "east"}, ["gpu"], False, 6.0, 0.5))
@@ -398,12 +391,12 @@ def test_a_cluster_says_what_its_nodes_are(scene: Scene, valkey: Valkey, names: 
             scene.api.put_node("n2", unschedulable=True)  # says the same
             scene.api.put_node("n3")
             eventually(lambda: rules("n3") != ())
-            assert int(server.get(names.operator_version) or 0) == int(version or 0) + 1  # type: ignore[arg-type]
+            assert int(server.get(names.operator_version) or 0) == int(version or 0) + 1
             scene.api.delete_node("n3")
             eventually(lambda: not server.hexists(names.nodes, "n3"))
 
 
-def test_a_server_without_rights_for_nodes_keeps_no_pod_back(scene: Scene, valkey: Valkey, names: Names) -> None:
+def test_a_server_without_rights_for_nodes_keeps_no_pod_back(scene, valkey, names):
     """The facts are tried again; the ledger has the pods."""
     with redis.Redis.from_url(valkey.url) as server, scene.follower() as follower:
         scene.watched()
@@ -416,7 +409,7 @@ def test_a_server_without_rights_for_nodes_keeps_no_pod_back(scene: Scene, valke
         eventually(lambda: server.hexists(names.nodes, "n1"))
 
 
-def test_a_process_that_is_to_end_does_not_finish_its_list(scene: Scene) -> None:
+def test_a_process_that_is_to_end_does_not_finish_its_list(scene):
     """It ends at the next page, and another takes over at once."""
     for number in range(1200):
         scene.api.put(f"p{number}")

@@ -1,26 +1,21 @@
 """Changes of the ledger that are answered when its replicas have them."""
 
 import signal
-import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
 
 from ops.stack.servers.process import free_port
-from schemas.names import Names
 from schemas.rpc.request import Request
 from scorer.client import Client, WindwardError
 from scorer.ledger.record.instance import copy_with
-from scorer.ledger.record.transition import Call, Candidate, Change, NotAcknowledged, Transition, Wanted
+from scorer.ledger.record.transition import Call, Candidate, Change, NotAcknowledged, Wanted
 from scorer.ledger.store.scripts import WAIT_S, Ledger
 from scorer.ledger.view.view import instance_of
-from scorer.wire import Command, Wire
-from tests.conftest import Valkey, start_valkey
+from scorer.wire import Wire
+from tests.conftest import start_valkey
 from tests.integration.scorer.test_rpc import scorer_process
 from tests.support.sentinels import eventually
 from tests.window_tables import publish, window_table
@@ -29,10 +24,10 @@ from tests.window_tables import publish, window_table
 class Pair:
     """A server and its only replica."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.port, replica = free_port(), free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes = []
         for port, options in ((self.port, ()), (replica, ("--replicaof", f"127.0.0.1 {self.port}"))):
             (folder / str(port)).mkdir()
             self.processes.append(start_valkey(port, folder / str(port), "--repl-diskless-sync-delay", "0", *options))
@@ -40,12 +35,12 @@ class Pair:
             server.set("first", 1)
             eventually(lambda: server.wait(1, 100))
 
-    def replica(self, how: signal.Signals) -> None:
+    def replica(self, how):
         self.processes[1].send_signal(how)
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def pair(tmp_path_factory):
     """Yield a server and its replica, which is awake again after each test."""
     found = Pair(tmp_path_factory.mktemp("pair"))
     yield found
@@ -58,28 +53,27 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 class Recorded(Wire):
     """A connection that notes what is asked in each round trip."""
 
-    def __init__(self, arguments: dict[str, Any]) -> None:
+    def __init__(self, arguments):
         super().__init__(arguments)
-        self.asked: list[list[str]] = []
+        self.asked = []
 
-    def ask(self, commands: Sequence[Command], *more: Any, **named: Any) -> list[Any]:
+    def ask(self, commands, *more, **named):
         self.asked.append([str(command[0]) for command in commands])
         return super().ask(commands, *more, **named)
 
 
-def reserve(ledger: Ledger, name: str, query: str, **more: Any) -> Transition:
+def reserve(ledger, name, query, **more):
     call = Call(query, time.time() + 600)
     wanted = Wanted(instance_of(Request(id=name, cpu=1.0), "", time.time()), 300.0, [Candidate("m1", -1)], call)
     return ledger.reserve([wanted], **more)
 
 
-def steps(ledger: Ledger, name: str) -> dict[str, Any]:
+def steps(ledger, name):
     """Return each step of an instance's life, as one that a query of its own takes."""
     call = {step: Call(f"{name}-{step}", time.time() + 600) for step in ("confirm", "update", "release")}
 
-    def update() -> Transition:
+    def update():
         old = ledger.find(name)
-        assert old is not None
         new = copy_with(old, labels={"team": "db"})
         return ledger.update([Change(old, new, [Candidate("m1", -1)])], call=call["update"])
 
@@ -91,7 +85,7 @@ def steps(ledger: Ledger, name: str) -> dict[str, Any]:
     }
 
 
-def test_a_step_is_one_round_trip(valkey: Valkey, pair: Pair, names: Names) -> None:
+def test_a_step_is_one_round_trip(valkey, pair, names):
     """With the setting at 0 of one command; else WAIT goes with it, and not with a trial or what no query asked for."""
     for url, count, wait in ((valkey.url, 0, []), (pair.url, 1, ["SET", "WAIT"])):
         wire = Recorded({"url": url})
@@ -111,7 +105,7 @@ def test_a_step_is_one_round_trip(valkey: Valkey, pair: Pair, names: Names) -> N
 
 
 @pytest.mark.parametrize("step", ["reserve", "confirm", "update", "release"])
-def test_what_no_replica_has_is_not_answered(pair: Pair, names: Names, step: str) -> None:
+def test_what_no_replica_has_is_not_answered(pair, names, step):
     """Soon, on whatever connection it is repeated; when the replica is back, the same query finds what it did."""
     wires = [Wire({"url": pair.url}) for _ in range(2)]
     first, second = [steps(Ledger(wire, names, acknowledged_by=1), "a") for wire in wires]
@@ -132,7 +126,7 @@ def test_what_no_replica_has_is_not_answered(pair: Pair, names: Names, step: str
     finally:
         pair.replica(signal.SIGCONT)
 
-    def again() -> Transition | None:
+    def again():
         try:
             return second[step]()
         except NotAcknowledged:
@@ -147,7 +141,7 @@ def test_what_no_replica_has_is_not_answered(pair: Pair, names: Names, step: str
         wire.close()
 
 
-def test_a_query_is_answered_once_the_replica_is_back(pair: Pair, names: Names) -> None:
+def test_a_query_is_answered_once_the_replica_is_back(pair, names):
     """UNAVAILABLE to one who does not wait; a client that does gets its one placement. Many cost one wait a step."""
     wire = Wire({"url": pair.url})
     publish(wire, names, [window_table(["m1", "m2"], at=time.time() + 3600)])
@@ -176,7 +170,7 @@ def test_a_query_is_answered_once_the_replica_is_back(pair: Pair, names: Names) 
     wire.close()
 
 
-def calls(wire: Wire) -> dict[str, int]:
+def calls(wire):
     """Return how often each command was called."""
     lines = wire.one("INFO", "commandstats").decode().splitlines()
     found = (line.removeprefix("cmdstat_").partition(":calls=") for line in lines if line.startswith("cmdstat_"))

@@ -4,12 +4,9 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from subprocess import CompletedProcess
-from typing import Any
 
 import msgspec
 import pytest
@@ -27,7 +24,7 @@ from scorer.ledger.store.reconcile import InventoryError
 from scorer.ledger.store.scripts import Ledger, script_text
 from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
-from tests.conftest import Valkey, free_port, start_valkey, stop
+from tests.conftest import free_port, start_valkey, stop
 from tests.integration.ledger.test_ledger import simple
 from tests.integration.scorer.test_rpc import eventually, scorer_process
 from tests.integration.security.test_redis_users import (
@@ -51,18 +48,18 @@ ASKED = {"cpu": 0.5, "memory": "1G", "cluster": "shop", "labels": {"app": "web"}
 
 
 @pytest.fixture
-def operator(server: int) -> Callable[..., CompletedProcess[str]]:  # noqa: F811
+def operator(server):  # noqa: F811
     """A function that runs a command as the user of operators."""
     environ = {"WINDWARD_REDIS_URL": url(server), **environment("operator")}
     return lambda *words: run_command(*words, environ=environ)
 
 
 def test_an_emptied_ledger_is_restored(
-    server: int,  # noqa: F811
-    admin: redis.Redis,  # noqa: F811
-    operator: Callable[..., CompletedProcess[str]],
-    tmp_path: Path,
-) -> None:
+    server,  # noqa: F811
+    admin,  # noqa: F811
+    operator,
+    tmp_path,
+):
     """All that was there at the export is there, as it was; scorers place again, and callers' generations hold."""
     file = str(tmp_path / "ledger.jsonl")
     with scorer(server), deployer(server) as client:
@@ -110,12 +107,12 @@ def test_an_emptied_ledger_is_restored(
     assert [one for one in denied(admin) if one[0] == "operator"] == []
 
 
-def dumped(admin_of_server: redis.Redis) -> None:
+def dumped(admin_of_server):
     admin_of_server.bgsave()
     eventually(lambda: not admin_of_server.info("persistence")["rdb_bgsave_in_progress"])
 
 
-def test_a_torn_record_is_named_and_the_rest_exported(valkey: Valkey, wire: Wire, names: Names, tmp_path: Path) -> None:
+def test_a_torn_record_is_named_and_the_rest_exported(valkey, wire, names, tmp_path):
     """One record that cannot be read costs no other one its backup; the exit code says that one is missing."""
     ledger, file = Ledger(wire, names), tmp_path / "ledger.jsonl"
     ledger.reserve([simple(f"a{n}") for n in range(4)])
@@ -130,7 +127,7 @@ def test_a_torn_record_is_named_and_the_rest_exported(valkey: Valkey, wire: Wire
     assert (head.instances, sorted(one.id for one in found)) == (2, ["a0", "a2"])
 
 
-def test_the_servers_own_files_are_restored_in_the_order_of_the_page(tmp_path: Path) -> None:
+def test_the_servers_own_files_are_restored_in_the_order_of_the_page(tmp_path):
     """By the user `admin`: the dump, which a server with an append-only file does not read, and that file."""
     lines = [(ROOT / f"ops/redis/{user}.acl").read_text() for user in ("admin", "operator")]
     users = tmp_path / "users.acl"
@@ -141,7 +138,7 @@ def test_the_servers_own_files_are_restored_in_the_order_of_the_page(tmp_path: P
     port = free_port()
 
     @contextmanager
-    def running(name: str, *options: str, found: Path | None = None) -> Iterator[tuple[Ledger, redis.Redis, Path]]:
+    def running(name, *options, found=None):
         """Start a server in a folder, perhaps with a kept file; yield the ledger as operators see it, and the admin."""
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
@@ -177,7 +174,7 @@ def test_the_servers_own_files_are_restored_in_the_order_of_the_page(tmp_path: P
         assert ledger.all_instances() == before
 
 
-def lines_of(*records: dict[str, object], count: int = 1) -> list[bytes]:
+def lines_of(*records, count=1):
     head = {"ledger": 1, "position": "1.0-7", "at": 5.0, "instances": count}
     return [json.dumps(one).encode() for one in (head, *records)]
 
@@ -202,20 +199,20 @@ ONE = {"id": "a", "machine": "m1", "cpu": 1, "record": RECORD}
         ),
     ],
 )
-def test_a_file_that_is_no_backup_is_refused(lines: list[bytes], words: str) -> None:
+def test_a_file_that_is_no_backup_is_refused(lines, words):
     """Whole, before anything is written, with the line that is wrong."""
     with pytest.raises(InventoryError) as error:
         read_backup(lines)
     assert str(error.value).startswith(words)
 
 
-def test_what_the_scripts_write_is_the_golden_ledger(wire: Wire, names: Names) -> None:
+def test_what_the_scripts_write_is_the_golden_ledger(wire, names):
     """Every key, record, sum and log entry; a change of the format has to write the file anew."""
     fill(wire, names)
     assert dump(wire, names) == json.loads((GOLDEN / f"ledger.v{FORMAT}.json").read_text())
 
 
-def goes_on(wire: Wire, names: Names, folder: Path) -> None:
+def goes_on(wire, names, folder):
     """Load the newest golden ledger of a folder; read it, take every kind of step on it, and end all that is there."""
     load(wire, names, json.loads(newest(folder).read_text()))
     ledger = Ledger(wire, names, time_source=clock(20))
@@ -251,14 +248,14 @@ def goes_on(wire: Wire, names: Names, folder: Path) -> None:
     assert [wire.one("EXISTS", names.ledger(part)) for part in parts] == [0] * len(parts)
 
 
-def test_the_newest_golden_ledger_is_read_and_written(wire: Wire, names: Names) -> None:
+def test_the_newest_golden_ledger_is_read_and_written(wire, names):
     """A scorer of this release goes on with it where the one that wrote it stopped."""
     goes_on(wire, names, GOLDEN)
 
 
-def of_format_2(folder: Path) -> None:
+def of_format_2(folder):
     """Write the golden ledger of this format, and one of a format that might follow, which has more of everything."""
-    state: dict[str, Any] = json.loads(newest().read_text())
+    state = json.loads(newest().read_text())
     (folder / "ledger.v1.json").write_text(json.dumps(state))
     state["head"] |= {"format": "2", "newer": "x"}
     state["instances"] = {
@@ -269,9 +266,7 @@ def of_format_2(folder: Path) -> None:
     (folder / "ledger.v2.json").write_text(json.dumps(state))
 
 
-def test_a_format_that_follows_is_read_and_written_by_its_release(
-    wire: Wire, names: Names, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_format_that_follows_is_read_and_written_by_its_release(wire, names, tmp_path, monkeypatch):
     """With an invented format 2 the same steps take its golden ledger; left at format 1, a release is refused."""
     of_format_2(tmp_path)
     with pytest.raises(UnknownFormat, match="has format 2, this release knows format 1"):
@@ -282,7 +277,7 @@ def test_a_format_that_follows_is_read_and_written_by_its_release(
     assert wire.one("HGET", names.ledger("head"), "newer") == b"x"
 
 
-def test_a_newer_ledger_is_refused_in_words(wire: Wire, names: Names, valkey: Valkey) -> None:
+def test_a_newer_ledger_is_refused_in_words(wire, names, valkey):
     """A scorer says which format is there and which it knows, writes nothing, and serves when it may again."""
     publish(wire, names, [window_table(["m0"], at=time.time() + 60)])
     with scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=30) as client:
@@ -290,7 +285,7 @@ def test_a_newer_ledger_is_refused_in_words(wire: Wire, names: Names, valkey: Va
         key = names.ledger("head")
         wire.one("HSET", key, "format", 2)
         before = {key: wire.one("DUMP", key) for key in wire.one("KEYS", f"{names.ledger()}*")}
-        calls: list[Callable[[], object]] = [
+        calls = [
             lambda: client.place(id="b", cpu=1, timeout_s=1),
             lambda: client.confirm("a", timeout_s=1),
             lambda: client.rank(cpu=1, timeout_s=1),
@@ -304,7 +299,7 @@ def test_a_newer_ledger_is_refused_in_words(wire: Wire, names: Names, valkey: Va
         assert not health["ready"]
         assert "has format 2" in health["ledger_refusal"]
         ledger, one = Ledger(wire, names), wanted("c", "m0")
-        steps: list[Callable[[], object]] = [
+        steps = [
             lambda: ledger.reserve([one]), lambda: ledger.confirm("a"), lambda: ledger.release("a"),
             lambda: ledger.update([Change(one.instance, one.instance, [])]), lambda: ledger.cancel_move(one.instance),
             ledger.expire, ledger.open, lambda: ledger.correct([one.instance]), lambda: ledger.lease("x", "y", 1.0),

@@ -1,43 +1,38 @@
 """What is delivered again, late, or by two workers never acts on another reservation than it was meant for."""
 
 import json
-import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, cast
 
 import msgspec
 import pytest
-import redis
 
 from schemas.names import Names
-from schemas.rpc.envelope import DEADLINE_S, Query
-from schemas.rpc.request import Request, read_request
+from schemas.rpc.envelope import DEADLINE_S
+from schemas.rpc.request import read_request
 from scorer.ledger.record.instance import request_digest
 from scorer.ledger.record.transition import NO_QUERY, Call, Candidate, Wanted
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.metrics import Metrics
-from scorer.placement.choosing.steps import Steps
 from scorer.rpc.loop import Rpc
 from scorer.settings import ScorerSettings
-from scorer.wire import Command, ServerClock, Wire
-from tests.conftest import Valkey
+from scorer.wire import ServerClock, Wire
 from tests.integration.scorer.test_rpc import eventually, scorer_process
 from tests.window_tables import publish, window_table
 
 
 @pytest.fixture(scope="module")
-def module_names() -> Names:
+def module_names():
     """A prefix shared by the tests of this file."""
     return Names(f"ended-{uuid.uuid4().hex[:8]}")
 
 
 @pytest.fixture(scope="module")
-def running(valkey: Valkey, module_names: Names) -> Iterator[subprocess.Popen[bytes]]:
+def running(valkey, module_names):
     """A scorer on a fleet of three machines."""
     publish(valkey.url, module_names, [window_table(["m0", "m1", "m2"], at=time.time() + 120)])
     with scorer_process(valkey.url, module_names) as process:
@@ -47,27 +42,27 @@ def running(valkey: Valkey, module_names: Names) -> Iterator[subprocess.Popen[by
 class Caller:
     """Puts queries on the list as they are, any number of times, and reads their answers."""
 
-    def __init__(self, server: redis.Redis, names: Names) -> None:
+    def __init__(self, server, names):
         self.server, self.names = server, names
 
-    def query(self, method: str, *, deadline: float | None = None, query_id: str = "", **params: Any) -> bytes:
+    def query(self, method, *, deadline=None, query_id="", **params):
         """Return a query; its deadline is 60 s ahead unless given."""
         deadline = time.time() + 60 if deadline is None else deadline
         query_id = query_id or uuid.uuid4().hex
         return json.dumps({"v": 1, "id": query_id, "method": method, "deadline": deadline, "params": params}).encode()
 
-    def send(self, query: bytes) -> dict[str, Any]:
+    def send(self, query):
         self.server.lpush(self.names.queries, query)
         reply = self.server.blpop([self.names.reply(json.loads(query)["id"])], timeout=60)
         return dict(json.loads(reply[1]))
 
-    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+    def ask(self, method, **params):
         """Deliver a new query; return its result."""
         answer = self.send(self.query(method, **params))
         assert answer["ok"], answer
         return dict(answer["result"])
 
-    def refused(self, query: bytes) -> str:
+    def refused(self, query):
         """Deliver a query; return the code of its error."""
         answer = self.send(query)
         assert not answer["ok"], answer
@@ -76,21 +71,21 @@ class Caller:
 
 
 @pytest.fixture
-def caller(server: redis.Redis, module_names: Names, running: subprocess.Popen[bytes]) -> Caller:
+def caller(server, module_names, running):
     """Someone who asks that scorer."""
     return Caller(server, module_names)
 
 
-def new_id() -> str:
+def new_id():
     return f"db-{uuid.uuid4().hex[:10]}"
 
 
-def live(caller: Caller, instance_id: str) -> tuple[str, int]:
+def live(caller, instance_id):
     (one,) = caller.ask("instances", id=instance_id)["instances"]
     return one["state"], one["generation"]
 
 
-def test_a_release_delivered_again_leaves_the_name_placed_anew(caller: Caller) -> None:
+def test_a_release_delivered_again_leaves_the_name_placed_anew(caller):
     """The second delivery tells what the first did, and ends nothing."""
     name = new_id()
     first = caller.ask("place", id=name, cpu=1)
@@ -106,7 +101,7 @@ def test_a_release_delivered_again_leaves_the_name_placed_anew(caller: Caller) -
     assert live(caller, name)[0] == "reserved"
 
 
-def test_a_late_duplicate_of_a_place_reserves_nothing_after_confirm_and_release(caller: Caller) -> None:
+def test_a_late_duplicate_of_a_place_reserves_nothing_after_confirm_and_release(caller):
     """A query that placed once never does again: ABORTED, however often it comes."""
     name = new_id()
     place = caller.query("place", id=name, cpu=1)
@@ -125,7 +120,7 @@ def test_a_late_duplicate_of_a_place_reserves_nothing_after_confirm_and_release(
     assert live(caller, name) == ("confirmed", second["generation"])
 
 
-def test_a_worker_whose_reservation_ran_out_cannot_confirm_anothers(caller: Caller) -> None:
+def test_a_worker_whose_reservation_ran_out_cannot_confirm_anothers(caller):
     """A's expires, B places under the same name, A confirms by its generation: refused; B's stays and is confirmed."""
     name = new_id()
     of_a = caller.ask("place", id=name, cpu=1, ttl_s=0.2)
@@ -139,7 +134,7 @@ def test_a_worker_whose_reservation_ran_out_cannot_confirm_anothers(caller: Call
     assert caller.ask("update", id=name, cpu=2, generation=of_b["generation"])["generation"] == of_b["generation"]
 
 
-def test_a_batch_of_which_half_has_ended(caller: Caller) -> None:
+def test_a_batch_of_which_half_has_ended(caller):
     """The same query names only what is held; a new one holds the live ones and places the ended ones anew."""
     name = new_id()
     place = caller.query("place", id=name, cpu=0.1, count=4)
@@ -171,7 +166,7 @@ def test_a_batch_of_which_half_has_ended(caller: Caller) -> None:
         pytest.param({"instances": [{"cpu": 0.01}, {"cpu": 0.02}, {"memory": "1M"}]}, id="unlike instances"),
     ],
 )
-def test_a_batch_without_ids_has_those_of_its_query(caller: Caller, asked: dict[str, Any]) -> None:
+def test_a_batch_without_ids_has_those_of_its_query(caller, asked):
     """Delivered again it reserves none anew, neither what is held nor what has ended; another query has other ids."""
     query = caller.query("place", **asked)
     name = json.loads(query)["id"]
@@ -192,7 +187,7 @@ def test_a_batch_without_ids_has_those_of_its_query(caller: Caller, asked: dict[
     assert caller.refused(query) == "ABORTED"
 
 
-def test_an_update_delivered_again_is_not_done_again(caller: Caller) -> None:
+def test_an_update_delivered_again_is_not_done_again(caller):
     """Others changed the instance since: the second delivery leaves that as it is."""
     name = new_id()
     caller.ask("place", id=name, cpu=1)
@@ -206,7 +201,7 @@ def test_an_update_delivered_again_is_not_done_again(caller: Caller) -> None:
         assert (again["repeated"], again["amounts"][0]) == (True, 3.0)
 
 
-def test_the_lifetime_is_no_other_request(caller: Caller) -> None:
+def test_the_lifetime_is_no_other_request(caller):
     """Asked again with another lifetime the same reservation is answered, its end unchanged; more cores are another."""
     name = new_id()
     first = caller.ask("place", id=name, cpu=1, ttl_s=50)
@@ -215,7 +210,7 @@ def test_the_lifetime_is_no_other_request(caller: Caller) -> None:
     assert caller.refused(caller.query("place", id=name, cpu=2)) == "ALREADY_EXISTS"
 
 
-def test_without_a_deadline_a_query_is_good_for_a_minute(caller: Caller, server: redis.Redis) -> None:
+def test_without_a_deadline_a_query_is_good_for_a_minute(caller, server):
     """It is answered, and remembered as one with a deadline is; given back long after it was taken it does nothing."""
     name = new_id()
     place = caller.query("place", id=name, cpu=1, deadline=0)
@@ -233,7 +228,7 @@ def test_without_a_deadline_a_query_is_good_for_a_minute(caller: Caller, server:
     assert live(caller, name)[0] == "released"
 
 
-def test_a_deadline_far_ahead_is_an_hour(caller: Caller, server: redis.Redis) -> None:
+def test_a_deadline_far_ahead_is_an_hour(caller, server):
     """Nobody is remembered for a year."""
     place = caller.query("place", id=new_id(), cpu=1, deadline=time.time() + 365 * 86400)
     assert caller.send(place)["ok"]
@@ -245,11 +240,11 @@ class Releases:
 
     methods = ("release",)
 
-    def __init__(self, ledger: Ledger, before: Callable[[], None]) -> None:
+    def __init__(self, ledger, before):
         self._ledger, self._before = ledger, before
         self.stop = threading.Event()
 
-    def steps(self, query: Query) -> Steps[bytes]:
+    def steps(self, query):
         """Release, by the query's deadline."""
         self._before()
         call = Call(query.id, query.deadline)
@@ -258,12 +253,12 @@ class Releases:
         return b"{}"
         yield
 
-    def reads(self) -> list[Command]:
+    def reads(self):
         return []
 
     writes = reads
 
-    def known(self, _: object = None) -> bool:
+    def known(self, _=None):
         return False
 
     accept = taken = prepare = lost = between = known
@@ -274,7 +269,7 @@ class Freezing(Wire):
 
     taken: Callable[[], None] | None = None
 
-    def ask(self, commands: Sequence[Command], *more: Any) -> list[Any]:
+    def ask(self, commands, *more):
         """Ask; then stand still."""
         answers = super().ask(commands, *more)
         if commands[0][0] == "BLMOVE" and answers[0] and self.taken:
@@ -284,9 +279,7 @@ class Freezing(Wire):
 
 
 @pytest.mark.parametrize("where", ["before it reads the query", "before it acts"])
-def test_a_frozen_scorer_does_not_act_a_second_time(
-    where: str, valkey: Valkey, server: redis.Redis, wire: Wire, names: Names
-) -> None:
+def test_a_frozen_scorer_does_not_act_a_second_time(where, valkey, server, wire, names):
     """It took a query without a deadline; another answered it, and the name was placed anew before it woke."""
     now, clock_key = SimpleNamespace(s=time.time()), names.key("clock")
     ledger = Ledger(wire, names, time_source=f"{{redis.call('GET', '{clock_key}'), '0'}}")
@@ -297,12 +290,12 @@ def test_a_frozen_scorer_does_not_act_a_second_time(
     server.lpush(names.queries, json.dumps(query))
     nothing, metrics = (lambda: None), Metrics()
 
-    def scorer(name: str, on: Wire, before: Callable[[], None]) -> tuple[Rpc, Releases]:
+    def scorer(name, on, before):
         service = Releases(ledger, before)
         clock = ServerClock(lambda: now.s, lambda: now.s)
-        return Rpc(on, cast("Any", service), metrics, ScorerSettings(name=name, prefix=names.prefix), clock), service
+        return Rpc(on, service, metrics, ScorerSettings(name=name, prefix=names.prefix), clock), service
 
-    def meanwhile() -> None:
+    def meanwhile():
         """Another scorer gets the query back and answers; two minutes later the server remembers nothing of it."""
         server.lmove(names.of_scorers.taken("frozen"), names.queries)
         other, service = scorer("other", Wire({"url": valkey.url}), nothing)
@@ -328,19 +321,19 @@ def test_a_frozen_scorer_does_not_act_a_second_time(
 
 
 @pytest.fixture
-def ledger(valkey: Valkey, names: Names) -> Iterator[Ledger]:
+def ledger(valkey, names):
     wire = Wire({"url": valkey.url})
     yield Ledger(wire, names)
     wire.close()
 
 
-def wanted(instance_id: str, request: Request, call: Call) -> Wanted:
+def wanted(instance_id, request, call):
     """Return an instance that may go to one machine."""
     record = msgspec.structs.replace(instance_of(request, "", 0.0, instance_id), request=request_digest(request))
     return Wanted(record, request.ttl_s, [Candidate("m0", -1)], call)
 
 
-def test_past_its_deadline_by_the_servers_clock_a_step_does_nothing(ledger: Ledger) -> None:
+def test_past_its_deadline_by_the_servers_clock_a_step_does_nothing(ledger):
     """A scorer that was frozen wakes with a query in its hand: each step says that it is late, and writes nothing."""
     late, good = Call("q1", time.time() - 0.01), Call("q2", time.time() + 60)
     request = read_request({"cpu": 1})
@@ -352,7 +345,7 @@ def test_past_its_deadline_by_the_servers_clock_a_step_does_nothing(ledger: Ledg
     assert (found.state, found.version) == ("reserved", 1)
 
 
-def test_a_query_given_back_by_a_dead_scorer_acts_on_what_it_acted_on(caller: Caller, server: redis.Redis) -> None:
+def test_a_query_given_back_by_a_dead_scorer_acts_on_what_it_acted_on(caller, server):
     """It released, died before it took the query off its list, and the name was placed anew: that one stays."""
     name = new_id()
     caller.ask("place", id=name, cpu=1)

@@ -2,13 +2,9 @@
 
 import asyncio
 import json
-import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -16,7 +12,7 @@ import pytest
 from schemas.messages.event import EVENTS
 from schemas.messages.event import Event as Message
 from schemas.names import Names
-from scorer.client import AsyncClient, Client, Event, Events, WindwardError
+from scorer.client import AsyncClient, Client, Events, WindwardError
 from scorer.ledger.record.transition import Candidate, Change, Difference
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
@@ -29,25 +25,25 @@ from tests.window_tables import publish, window_table
 
 
 @pytest.fixture
-def client(valkey: Valkey, names: Names) -> Iterator[Client]:
+def client(valkey, names):
     """A client of the ledger's server; no scorer runs."""
     with Client(valkey.url, names.prefix, timeout_s=30) as client:
         yield client
 
 
-def place(ledger: Ledger, *ids: str, machine: str = "m1", ttl_s: float = 60.0) -> None:
+def place(ledger, *ids, machine="m1", ttl_s=60.0):
     batch = [wanted(one, machine, ttl_s, ports=[], role="") for one in ids]
     roomy = [msgspec.structs.replace(one.instance, amounts=()) for one in batch]
     ledger.reserve([one._replace(instance=own) for one, own in zip(batch, roomy, strict=True)])
 
 
-def short(events: Any) -> list[tuple[str, str, str, str, str, str]]:
+def short(events):
     return [(one.event, one.id, one.machine, one.source, one.target, one.why) for one in events]
 
 
-def take(events: Events, count: int) -> list[Event]:
+def take(events, count):
     """Return the next events; that they do not come within a while fails the test."""
-    found: list[Event] = []
+    found = []
     reader = threading.Thread(target=lambda: found.extend(islice(events, count)), daemon=True)
     reader.start()
     reader.join(20)
@@ -55,17 +51,17 @@ def take(events: Events, count: int) -> list[Event]:
     return found
 
 
-def told(client: Client, **options: Any) -> list[Event]:
+def told(client, **options):
     return list(client.events(follow=False, **options))
 
 
-def changed(ledger: Ledger, name: str, machine: str, role: str) -> None:
+def changed(ledger, name, machine, role):
     """Give an instance another role, and a machine."""
     old = ledger.all_instances()[name]
     ledger.update([Change(old, msgspec.structs.replace(old, role=role), [Candidate(machine, -1)])])
 
 
-def act(wire: Wire, names: Names) -> list[tuple[str, str, str, str, str, str]]:
+def act(wire, names):
     """Do everything that can happen to an instance; return the events of it."""
     now, later, late = (Ledger(wire, names, time_source=clock(seconds)) for seconds in (0, 10, 7200))
     place(now, "a", "b", "c", ttl_s=5.0)
@@ -85,7 +81,6 @@ def act(wire: Wire, names: Names) -> list[tuple[str, str, str, str, str, str]]:
     a, d = known["a"], known["d"]
     late.correct([msgspec.structs.replace(a, machine="m6"), d, msgspec.structs.replace(a, id="e", machine="m6")])
     number = Lease(late, "check", "test", 60.0).take()
-    assert number is not None
     row = late.rows(["m6"], [])[0][0]
     wrong = Difference("machine", "m6", "", row, row.decode().partition(" ")[2], instance=late.all_instances()["a"])
     assert late.repair(number, wrong) == "done"
@@ -104,7 +99,7 @@ def act(wire: Wire, names: Names) -> list[tuple[str, str, str, str, str, str]]:
     ]  # fmt: skip
 
 
-def test_each_event_is_told_once_in_order(client: Client, wire: Wire, names: Names) -> None:
+def test_each_event_is_told_once_in_order(client, wire, names):
     """Every kind, with machine, the other machine and why; times rise, positions lead on from each."""
     expected = act(wire, names)
     events = told(client)
@@ -126,13 +121,13 @@ def test_each_event_is_told_once_in_order(client: Client, wire: Wire, names: Nam
 
 
 @pytest.mark.parametrize(("since", "first"), [(0, 0), (5, 9), (10.25, 9), (10.3, 14), (7201, 22)])
-def test_events_since_a_time(client: Client, wire: Wire, names: Names, since: float, first: int) -> None:
+def test_events_since_a_time(client, wire, names, since, first):
     """Those at that time and later; the place in the log is found by halves."""
     expected = act(wire, names)
     assert short(told(client, since=NOW_S + since)) == expected[first:]
 
 
-def test_an_entry_of_an_earlier_release_is_read(client: Client, wire: Wire, names: Names) -> None:
+def test_an_entry_of_an_earlier_release_is_read(client, wire, names):
     """Without the fields of an event it is placed, renamed, released, expired or updated."""
     expected = act(wire, names)
     log = names.ledger("log")
@@ -150,7 +145,7 @@ def test_an_entry_of_an_earlier_release_is_read(client: Client, wire: Wire, name
     assert [events[0].at, events[-1].at] == [NOW_S + 0.25, NOW_S + 7200.25]
 
 
-def test_a_reader_that_follows_sees_them_as_they_come(client: Client, wire: Wire, names: Names) -> None:
+def test_a_reader_that_follows_sees_them_as_they_come(client, wire, names):
     """From now on, whatever was before; a wait in vain is no event."""
     expected = act(wire, names)
     events = client.events()
@@ -164,7 +159,7 @@ def test_a_reader_that_follows_sees_them_as_they_come(client: Client, wire: Wire
     assert len(told(client)) == len(expected) + 3
 
 
-def test_a_reader_that_fell_behind_is_told_so(client: Client, wire: Wire, names: Names) -> None:
+def test_a_reader_that_fell_behind_is_told_so(client, wire, names):
     """The gap comes before what is left, with what is missing; one that kept up sees none."""
     ledger = Ledger(wire, names)
     ledger.open()
@@ -188,7 +183,7 @@ def test_a_reader_that_fell_behind_is_told_so(client: Client, wire: Wire, names:
     assert [one.event for one in told(client, since=whole[2].at)][:1] == ["placed"]
 
 
-def test_a_ledger_begun_anew_is_a_gap(client: Client, wire: Wire, names: Names) -> None:
+def test_a_ledger_begun_anew_is_a_gap(client, wire, names):
     """For one that follows and one that comes back; then comes what the new one has."""
     ledger = Ledger(wire, names)
     place(ledger, "a", "b")
@@ -202,17 +197,17 @@ def test_a_ledger_begun_anew_is_a_gap(client: Client, wire: Wire, names: Names) 
     assert short(told(client, after=position)) == expected
 
 
-def kept(wire: Wire, names: Names) -> dict[bytes, bytes]:
+def kept(wire, names):
     return {key: wire.one("DUMP", key) for key in wire.one("KEYS", f"{names.ledger()}*")}
 
 
-def restore(wire: Wire, copy: dict[bytes, bytes]) -> None:
+def restore(wire, copy):
     """Put a copy of the ledger back."""
     for key, value in copy.items():
         wire.one("RESTORE", key, 0, value, "REPLACE")
 
 
-def test_a_ledger_that_lost_its_end_is_a_gap(client: Client, wire: Wire, names: Names) -> None:
+def test_a_ledger_that_lost_its_end_is_a_gap(client, wire, names):
     """For one that follows and one that comes back; then comes what happens now."""
     ledger = Ledger(wire, names)
     place(ledger, "a")
@@ -230,34 +225,34 @@ def test_a_ledger_that_lost_its_end_is_a_gap(client: Client, wire: Wire, names: 
 class Own:
     """A server that keeps what it has."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder, self.port, self.names = folder, free_port(), Names()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self.start()
 
-    def start(self) -> None:
+    def start(self):
         self.process = start_valkey(self.port, self.folder, "--appendonly", "yes", "--appendfsync", "always")
         self.wire = Wire({"url": self.url})
         self.ledger = Ledger(self.wire, self.names)
 
-    def stop(self) -> None:
+    def stop(self):
         self.wire.close()
         stop(self.process)
 
-    def cut(self) -> None:
+    def cut(self):
         """Close all connections but our own."""
         self.wire.one("CLIENT", "KILL", "TYPE", "NORMAL")
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Own]:
+def own(tmp_path):
     """A server that the test may stop."""
     server = Own(tmp_path)
     yield server
     server.stop()
 
 
-def test_a_lost_connection_loses_and_repeats_nothing(own: Own) -> None:
+def test_a_lost_connection_loses_and_repeats_nothing(own):
     """A cut connection, and a server that starts again: each event once, no gap."""
     with Client(own.url, timeout_s=30) as client:
         place(own.ledger, "a")
@@ -277,7 +272,7 @@ def test_a_lost_connection_loses_and_repeats_nothing(own: Own) -> None:
         assert [one.id for one in take(events, 1)] == ["d"]
 
 
-def test_an_iterator_goes_on_after_an_error(own: Own) -> None:
+def test_an_iterator_goes_on_after_an_error(own):
     """The server was away for longer than it waits: the next call of the same iterator has what came meanwhile."""
     with Client(own.url, timeout_s=0.2) as client:
         place(own.ledger, "a")
@@ -290,7 +285,7 @@ def test_an_iterator_goes_on_after_an_error(own: Own) -> None:
         assert short(take(events, 1)) == [("placed", "b", "m1", "", "", "")]
 
 
-def test_a_lost_end_that_others_have_overwritten_is_a_gap(own: Own) -> None:
+def test_a_lost_end_that_others_have_overwritten_is_a_gap(own):
     """As after a failover: the changes that were read are not those that the server has, though it has more."""
     with Client(own.url, timeout_s=30) as client:
         place(own.ledger, "a")
@@ -307,7 +302,7 @@ def test_a_lost_end_that_others_have_overwritten_is_a_gap(own: Own) -> None:
         assert found.id == "c"
 
 
-def test_events_go_on_while_scorers_come_and_go(valkey: Valkey, client: Client, wire: Wire, names: Names) -> None:
+def test_events_go_on_while_scorers_come_and_go(valkey, client, wire, names):
     """A scorer is killed and another started: all that its deployers did is told once, in order."""
     Ledger(wire, names).open()
     publish(wire, names, [window_table(["m1", "m2"], at=time.time() + 600)])
@@ -328,11 +323,11 @@ def test_events_go_on_while_scorers_come_and_go(valkey: Valkey, client: Client, 
     assert told(client, after=events.position) == []
 
 
-def test_the_asyncio_client_has_the_same(valkey: Valkey, client: Client, wire: Wire, names: Names) -> None:
+def test_the_asyncio_client_has_the_same(valkey, client, wire, names):
     """Events of many reservations of one entry, too; errors are the same."""
     expected = act(wire, names)
 
-    async def read() -> list[Event]:
+    async def read():
         async with AsyncClient(valkey.url, names.prefix, timeout_s=30) as there:
             found = [event async for event in there.events(follow=False)]
             events = there.events()
@@ -345,10 +340,10 @@ def test_the_asyncio_client_has_the_same(valkey: Valkey, client: Client, wire: W
     assert short(asyncio.run(read())) == [*expected, ("placed", "later", "m1", "", "", "")]
 
 
-def test_what_cannot_be_read_is_refused(client: Client, wire: Wire, names: Names) -> None:
+def test_what_cannot_be_read_is_refused(client, wire, names):
     """Before anything is read: no ledger, one of another format, a position that is none."""
     position, both = "is not the position of an event", {"after": "1.0-7", "since": 1.0}
-    wrong: list[tuple[dict[str, Any], str]] = [({"after": "7"}, position), ({"after": "a-b"}, position)]
+    wrong = [({"after": "7"}, position), ({"after": "a-b"}, position)]
     for options, said in (*wrong, (both, "give one of them"), ({}, "has no ledger: give the URL")):
         with pytest.raises(WindwardError, match=said):
             client.events(**options)
@@ -358,12 +353,12 @@ def test_what_cannot_be_read_is_refused(client: Client, wire: Wire, names: Names
         client.events()
 
 
-def run(valkey: Valkey, names: Names, *words: str) -> subprocess.CompletedProcess[str]:
+def run(valkey, names, *words):
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix, "TZ": "UTC"}
     return run_command("events", *words, environ=environ)
 
 
-def test_the_command_prints_a_line_for_each(valkey: Valkey, wire: Wire, names: Names, client: Client) -> None:
+def test_the_command_prints_a_line_for_each(valkey, wire, names, client):
     """For people or as JSON, of some instances, after a position; exit code 4 without a server."""
     expected = act(wire, names)
     lines = run(valkey, names, "--after", told(client)[0].position).stdout.splitlines()

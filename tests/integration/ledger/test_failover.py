@@ -9,19 +9,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from schemas.names import Names
 from scorer.client import AsyncClient, Client, WindwardError
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.loader import WakeUps
 from scorer.wire import AWAY, LOOK_S, Wire
 from tests.bench.bench_scorers import CAPACITY
 from tests.integration.scorer.test_rpc import scorer_process
-from tests.support.history import Told
 from tests.support.scenes import CUT_ALONE, CUT_WITH_ONE, FREEZE, KILL, Scene
 from tests.support.sentinels import PASSWORD, SENTINEL_PASSWORD, Watched, eventually
 from tests.support.witness import Witness, verdict_on
@@ -31,7 +27,7 @@ MACHINES = [f"m{number:02d}" for number in range(20)]
 
 
 @pytest.fixture
-def watched(tmp_path: Path) -> Iterator[Watched]:
+def watched(tmp_path):
     """Yield a primary, its replica and a sentinel."""
     with Watched(tmp_path) as found:
         yield found
@@ -40,14 +36,14 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
 class Placer(threading.Thread):
     """Places, confirms and releases until it is told to stop; notes each call and what was answered."""
 
-    def __init__(self, watched: Watched, names: Names, number: int) -> None:
+    def __init__(self, watched, names, number):
         super().__init__(daemon=True)
         self._client = Client(prefix=names.prefix, timeout_s=30, **watched.arguments)
         self._number = number
         self.stopping = threading.Event()
-        self.said: list[Told] = []
+        self.said = []
 
-    def run(self) -> None:
+    def run(self):
         """Place, under a new id each time; every third instance stays."""
         call, turn = Witness(self._client, self.said.extend), 0
         while not self.stopping.is_set():
@@ -60,7 +56,7 @@ class Placer(threading.Thread):
                     call("release", name, generation=generation)
         self._client.close()
 
-    def placed_s(self) -> list[float]:
+    def placed_s(self):
         """Return when each placement was answered."""
         return [one.at_s for one in self.said if one.step == "place" and one.machine]
 
@@ -69,7 +65,7 @@ class Placer(threading.Thread):
     "how",
     [pytest.param(signal.SIGKILL, id="killed"), pytest.param(signal.SIGSTOP, id="frozen", marks=pytest.mark.slow)],
 )
-def test_placing_goes_on_after_a_failover(watched: Watched, names: Names, how: signal.Signals) -> None:
+def test_placing_goes_on_after_a_failover(watched, names, how):
     """Within 3 s of the sentinels' decision; nothing acknowledged is elsewhere, or twice; the sums are right."""
     wire = Wire(watched.arguments)
     publish(wire, names, [window_table(MACHINES, at=time.time() + 3600, capacity=CAPACITY)])
@@ -111,7 +107,7 @@ def test_placing_goes_on_after_a_failover(watched: Watched, names: Names, how: s
     wire.close()
 
 
-def test_every_way_in_takes_the_url(watched: Watched, names: Names) -> None:
+def test_every_way_in_takes_the_url(watched, names):
     """The asyncio client, the command line and doctor; the sentinels' password is needed, and a wrong name is told."""
     wire = Wire(watched.arguments)
     publish(wire, names, [window_table(MACHINES, at=time.time() + 3600, capacity=CAPACITY)])
@@ -120,11 +116,11 @@ def test_every_way_in_takes_the_url(watched: Watched, names: Names) -> None:
     both = f"{own}?sentinel_password={SENTINEL_PASSWORD}".replace(" ", "%20")
     environ = {**os.environ, **watched.environ, "WINDWARD_PREFIX": names.prefix}
 
-    async def place() -> str | None:
+    async def place():
         async with AsyncClient(both, names.prefix, timeout_s=30) as client:
             return (await client.place(id="a", cpu=1)).machine
 
-    def run(*command: str) -> subprocess.CompletedProcess[str]:
+    def run(*command):
         return subprocess.run(
             [sys.executable, "-m", "ops.cli.main", *command], env=environ, capture_output=True, text=True, check=False
         )
@@ -136,7 +132,7 @@ def test_every_way_in_takes_the_url(watched: Watched, names: Names) -> None:
             assert client.place(id="a", cpu=1).repeated == 1
         assert json.loads(run("why", "a", "--json").stdout)["id"] == "a"
 
-        def no_error() -> bool:
+        def no_error():
             """Whether doctor has seen the scorer, and no error; its heartbeat may be of before it was ready."""
             found = json.loads(run("doctor", "--no-broker", "--json", *ledger).stdout)["findings"]
             return "scorer" in {one["area"] for one in found} and all(one["level"] != "error" for one in found)
@@ -168,9 +164,7 @@ AGAIN_S = 3.0
         pytest.param(1, (KILL, FREEZE) * 3, id="one", marks=pytest.mark.slow),
     ],
 )
-def test_what_was_acknowledged_is_kept(
-    tmp_path: Path, names: Names, acknowledged_by: int, failures: tuple[str, ...]
-) -> None:
+def test_what_was_acknowledged_is_kept(tmp_path, names, acknowledged_by, failures):
     """Nothing is lost or doubled, no limit is broken, the sums are right; placing goes on within 3 s."""
     with Scene(tmp_path, names, acknowledged_by) as scene:
         for how in failures:
@@ -182,7 +176,7 @@ def test_what_was_acknowledged_is_kept(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("acknowledged_by", "how"), [(0, CUT_ALONE), (1, CUT_WITH_ONE)], ids=["none", "one"])
-def test_what_a_cut_loses_is_named(tmp_path: Path, names: Names, acknowledged_by: int, how: str) -> None:
+def test_what_a_cut_loses_is_named(tmp_path, names, acknowledged_by, how):
     """A primary that keeps as many replicas as answers wait for goes on beside the next one: what it did is lost."""
     with Scene(tmp_path, names, acknowledged_by) as scene:
         scene.fail(how)

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
@@ -27,7 +26,7 @@ class Servers(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+def servers(tmp_path_factory):
     """A scorer with a ledger server of its own."""
     names, ports, started = Names("full"), (free_port(), free_port()), []
     for port in ports:
@@ -48,13 +47,13 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
             stop(server)
 
 
-def placed(servers: Servers, name: str) -> bool:
+def placed(servers, name):
     """Place; return whether a machine was found."""
     return bool(servers.client.place(id=name, cpu=0.1).machine)
 
 
 @pytest.mark.parametrize("which", ["windows", "ledger"])
-def test_a_full_redis_is_unavailable_and_may_be_tried_again(servers: Servers, which: str) -> None:
+def test_a_full_redis_is_unavailable_and_may_be_tried_again(servers, which):
     """Of the server that holds the queries, and of a ledger's own; both recover without a restart."""
     admin = getattr(servers, which)
     admin.config_set("maxmemory", "1")
@@ -65,13 +64,13 @@ def test_a_full_redis_is_unavailable_and_may_be_tried_again(servers: Servers, wh
     assert eventually(lambda: placed(servers, f"full-{which}"))
 
 
-def let_it_write(server: redis.Redis) -> None:
+def let_it_write(server):
     server.replicaof("NO", "ONE")
     server.config_set("min-replicas-to-write", 0)
 
 
 @pytest.mark.parametrize("how", ["NOREPLICAS", "READONLY"])
-def test_a_ledger_that_refuses_writes_for_now_is_unavailable(servers: Servers, how: str) -> None:
+def test_a_ledger_that_refuses_writes_for_now_is_unavailable(servers, how):
     """As in a failover: placing may be tried again, reading is answered; nothing is a fault of Windward's."""
     if how == "READONLY":
         servers.ledger.replicaof("127.0.0.1", 1)
@@ -92,7 +91,7 @@ def test_a_ledger_that_refuses_writes_for_now_is_unavailable(servers: Servers, h
 
 
 @pytest.mark.parametrize("kind", [Client, DirectClient])
-def test_a_call_waits_for_a_server_that_refuses_writes(servers: Servers, kind: type[Client]) -> None:
+def test_a_call_waits_for_a_server_that_refuses_writes(servers, kind):
     """Until its deadline; the scorer gives back what it could not answer."""
     with kind(servers.url, servers.names.prefix, timeout_s=0.3) as hurried:
         servers.windows.config_set("min-replicas-to-write", 1)

@@ -3,11 +3,9 @@
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
 
 import msgspec
 import pytest
@@ -33,9 +31,7 @@ from scorer.ledger.record.transition import (
     Candidate,
     Change,
     Held,
-    Outcome,
     Overtaken,
-    Transition,
     Wanted,
 )
 from scorer.ledger.record.units import in_units
@@ -47,7 +43,6 @@ from scorer.ledger.store.scripts import ALONE, SCRIPTS, Ledger
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.filters.masters import Masters
 from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.effort import LONG, examples
 from tests.scorer.ledger.golden_ledger import dump
 from tests.scorer.ledger.ledger_model import SWEPT, LedgerModel
@@ -61,12 +56,12 @@ IDS = [f"i{number}" for number in range(8)]
 NOW_S = 1_800_000_000.0
 
 
-def amounts_of(cpu: float = 0.0, memory: float = 0.0, nic: float = 0.0) -> tuple[float, ...]:
+def amounts_of(cpu=0.0, memory=0.0, nic=0.0):
     """Return amounts in the order of the resources, however many there are."""
     return tuple({"cpu": cpu, "memory": memory, "nic": nic}.get(name, 0.0) for name in RESOURCES)
 
 
-def limits_on(machine: str) -> list[Limit]:
+def limits_on(machine):
     sums = [
         Limit(total(name), most, f"too much {name} promised")
         for name, most in zip(("cpu", "memory", "nic"), LIMITS[machine], strict=True)
@@ -80,7 +75,7 @@ def limits_on(machine: str) -> list[Limit]:
     ]
 
 
-def clocked_ledger(wire: Wire, names: Names, **more: Any) -> Ledger:
+def clocked_ledger(wire, names, **more):
     """Return a ledger that takes its time from a key, so that a test can move it."""
     source = f"""(function() local t = redis.call('GET', '{names.key("clock")}')
         local s = string.match(t, '^%d+')
@@ -122,7 +117,7 @@ class LedgerMachine(RuleBasedStateMachine):
     number = 0
 
     @initialize(there=st.sampled_from([0, 3, 6]), moving=st.booleans())
-    def start(self, there: int, moving: bool) -> None:
+    def start(self, there, moving):
         """Begin at a fixed time with an empty ledger, or with some confirmed instances, one of them moving."""
         type(self).number += 1
         self.names = Names(f"{self.prefix}-{self.number}")
@@ -142,7 +137,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if there and moving:
             self.begin_move(0, ["m3"], 10.0, stale=False, fresh=True, again=False)
 
-    def candidates(self, machines: list[str], fresh: bool) -> list[Candidate]:
+    def candidates(self, machines, fresh):
         """Return machines as a scorer that is up to date, or one that is not, would give them."""
         return [
             Candidate(
@@ -153,7 +148,7 @@ class LedgerMachine(RuleBasedStateMachine):
             for machine in machines
         ]
 
-    def same(self, real: Transition, model: Transition) -> None:
+    def same(self, real, model):
         """Compare two transitions and follow the real one."""
         assert [shown(o) for o in real.outcomes] == [shown(o) for o in model.outcomes]
         assert real.changes == model.changes
@@ -170,24 +165,13 @@ class LedgerMachine(RuleBasedStateMachine):
         query=queries,
         in_s=st.sampled_from([0.0, 5.0, 30.0, -1.0]),
     )
-    def reserve(
-        self,
-        wanted: list[Instance],
-        machines: list[str],
-        ttl_s: float,
-        fresh: bool,
-        whole: bool,
-        dry: bool,
-        change: int,
-        query: str,
-        in_s: float,
-    ) -> None:
+    def reserve(self, wanted, machines, ttl_s, fresh, whole, dry, change, query, in_s):
         """Reserve one or some, all or none or each for itself, by a scorer up to date or not."""
         call = self.call(query, in_s)
         given = [Wanted(one, ttl_s, self.candidates(machines, fresh), call) for one in wanted]
         seen = max(0, self.model.change - change)
         expected = -1 if change < 0 else -2 - seen if change else seen
-        options: dict[str, Any] = {"expected_change": expected, "all_or_nothing": whole, "dry_run": dry}
+        options = {"expected_change": expected, "all_or_nothing": whole, "dry_run": dry}
         real, model = self.real.reserve(given, **options), self.model.reserve(given, **options)
         if dry:
             assert [(o.kind, *shown(o)[2:]) for o in real.outcomes] == [(o.kind, *shown(o)[2:]) for o in model.outcomes]
@@ -203,7 +187,7 @@ class LedgerMachine(RuleBasedStateMachine):
         too_large=st.booleans(),
         fresh=st.booleans(),
     )
-    def reserve_many(self, count: int, ttl_s: float, whole: bool, too_large: bool, fresh: bool) -> None:
+    def reserve_many(self, count, ttl_s, whole, too_large, fresh):
         """Reserve the same hundreds of tiny instances, perhaps with one that fits nowhere, all or none or each."""
         given = [
             Wanted(
@@ -218,11 +202,11 @@ class LedgerMachine(RuleBasedStateMachine):
             given.append(Wanted(large, ttl_s, self.candidates(["m1"], fresh)))
         self.same(self.real.reserve(given, all_or_nothing=whole), self.model.reserve(given, all_or_nothing=whole))
 
-    def call(self, query: str, in_s: float) -> Call:
+    def call(self, query, in_s):
         """Return a query with a deadline in some seconds; 0: none."""
         return Call(query, self.now_s + in_s if in_s else 0.0) if query else NO_QUERY
 
-    def generation(self, instance_id: str, which: int | None) -> int | None:
+    def generation(self, instance_id, which):
         record = self.model.records.get(instance_id)
         return None if which is None or record is None else record.generation + which
 
@@ -230,17 +214,17 @@ class LedgerMachine(RuleBasedStateMachine):
         instance_id=st.sampled_from(IDS), machine=st.sampled_from(["", "", "m1"]), started=st.sampled_from([0.0, 5.0]),
         which=generations, query=queries,
     )  # fmt: skip
-    def confirm(self, instance_id: str, machine: str, started: float, which: int | None, query: str) -> None:
+    def confirm(self, instance_id, machine, started, which, query):
         at = self.now_s - started if started else 0.0
-        options: dict[str, Any] = {"generation": self.generation(instance_id, which), "call": self.call(query, 30.0)}
+        options = {"generation": self.generation(instance_id, which), "call": self.call(query, 30.0)}
         options |= {"machine": self.named.get(machine, ""), "started_at": at}
         self.same(self.real.confirm(instance_id, **options), self.model.confirm(instance_id, **options))
 
     @rule(
         instance_id=st.sampled_from(IDS), machine=st.sampled_from(["", "", "m1"]), which=generations, query=queries,
     )  # fmt: skip
-    def release(self, instance_id: str, machine: str, which: int | None, query: str) -> None:
-        options: dict[str, Any] = {"generation": self.generation(instance_id, which), "call": self.call(query, 30.0)}
+    def release(self, instance_id, machine, which, query):
+        options = {"generation": self.generation(instance_id, which), "call": self.call(query, 30.0)}
         options["machine"] = self.named.get(machine, "")
         self.same(self.real.release(instance_id, **options), self.model.release(instance_id, **options))
 
@@ -250,7 +234,7 @@ class LedgerMachine(RuleBasedStateMachine):
         machines=st.lists(st.sampled_from(MACHINES), min_size=1, max_size=2, unique=True),
         stale=st.sampled_from([False, False, False, True]),
     )
-    def update(self, instance_id: str, to: Instance, machines: list[str], stale: bool) -> None:
+    def update(self, instance_id, to, machines, stale):
         """Resize, move and change the role of any id at once."""
         old = self.model.records.get(instance_id, Instance(id=instance_id, machine="m1", state="confirmed", amounts=()))
         if stale:
@@ -261,7 +245,7 @@ class LedgerMachine(RuleBasedStateMachine):
         change = Change(old, new, self.candidates(machines, fresh=True))
         self.same(self.real.update([change]), self.model.update([change]))
 
-    def one_of(self, number: int, fits: Callable[[Instance], object]) -> Instance:
+    def one_of(self, number, fits):
         """Return one of the records that fit; where none does any, or one that is not known."""
         known = sorted(self.model.records.values(), key=lambda one: one.id)
         found = [one for one in known if fits(one)] or known
@@ -274,9 +258,9 @@ class LedgerMachine(RuleBasedStateMachine):
         fresh=st.booleans() | st.just(True), again=st.booleans(), size=st.none() | amounts,
     )  # fmt: skip
     def begin_move(
-        self, number: int, to: list[str], lasts_s: float, stale: bool, fresh: bool, again: bool,
-        size: tuple[float, ...] | None = None,
-    ) -> None:  # fmt: skip
+        self, number, to, lasts_s, stale, fresh, again,
+        size = None
+    ):  # fmt: skip
         """Have an instance move elsewhere, whether it moves already or not, perhaps with other amounts."""
         old = self.one_of(number, lambda one: one.state == "confirmed" and (again or not one.moving))
         candidates = [one for one in self.candidates(to, fresh) if one.machine != old.machine]
@@ -288,10 +272,10 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: any(one.moving for one in self.model.live()))
     @rule(number=st.integers(0, 50), query=queries, move=generations, started=st.sampled_from([0.0, 5.0]))
-    def arrive(self, number: int, query: str, move: int | None, started: float) -> None:
+    def arrive(self, number, query, move, started):
         """Confirm that an instance is where it moves to, by the number of its move or of another."""
         record = self.one_of(number, lambda one: one.moving)
-        options: dict[str, Any] = {"call": self.call(query, 30.0), "machine": record.machine}
+        options = {"call": self.call(query, 30.0), "machine": record.machine}
         options["started_at"] = self.now_s - started if started else 0.0
         if record.moving:
             options |= {"machine": record.moving.to, "move": None if move is None else record.moving.number + move}
@@ -299,7 +283,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: any(one.moving for one in self.model.live()))
     @rule(number=st.integers(0, 50), released=st.sampled_from([False, False, True]))
-    def end_move(self, number: int, released: bool) -> None:
+    def end_move(self, number, released):
         record = self.one_of(number, lambda one: one.moving)
         if released:
             self.same(self.real.release(record.id), self.model.release(record.id))
@@ -307,7 +291,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.same(self.real.cancel_move(record), self.model.cancel_move(record))
 
     @rule(machine=st.sampled_from(MACHINES))
-    def rename(self, machine: str) -> None:
+    def rename(self, machine):
         """Have a machine under another name, also while instances move from it or to it."""
         old = self.named[machine]
         new = machine if old != machine else f"{machine}-renamed"
@@ -325,26 +309,26 @@ class LedgerMachine(RuleBasedStateMachine):
         self.follower.poll()
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 3.0, 20.0]))
-    def pass_time(self, seconds: float) -> None:
+    def pass_time(self, seconds):
         """Let reservations run out: none, some or all."""
         self.now_s += seconds
         self.wire.one("SET", self.names.key("clock"), f"{self.now_s:.6f}")
 
     @rule(most=st.sampled_from([5, 200, 1000]))
-    def sweep(self, most: int) -> None:
+    def sweep(self, most):
         """Expire what is due, or a part of it."""
         real, model = self.real.expire(most), self.model.expire(most)
         self.same(real, model)
         assert real.count == model.count
 
     @rule()
-    def another_scorer_starts(self) -> None:
+    def another_scorer_starts(self):
         """Take the place of the follower by one that has just read everything."""
         self.follower = Follower(self.real)
         self.follower.poll()
 
     @invariant()
-    def nothing_is_over_its_limit(self) -> None:
+    def nothing_is_over_its_limit(self):
         """Hold every limit that every step was given, at every moment."""
         if not hasattr(self, "model"):
             return
@@ -363,7 +347,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 assert sum(r.cluster == cluster and r.role == "master" for r in here) <= max(1, MASTERS)
 
     @invariant()
-    def the_server_holds_what_the_model_holds(self) -> None:
+    def the_server_holds_what_the_model_holds(self):
         """Compare records, sums, versions, and that nothing is left of what ended."""
         if not hasattr(self, "model"):
             return
@@ -395,7 +379,7 @@ class LedgerMachine(RuleBasedStateMachine):
         expected = {c: sum(r.cluster == c for r in live.values()) for c in ("c1", "c2")}
         assert found == {c: n for c, n in expected.items() if n}
 
-    def the_view_sees_both_ends(self, live: dict[str, Instance]) -> None:
+    def the_view_sees_both_ends(self, live):
         """Find each instance on every machine that it holds, and on the one it is on, as a new view does."""
         view, anew = self.follower.view, LedgerView(live.values())
         for machine in self.named.values():
@@ -409,7 +393,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert view.slots.live()[0].size == sum(len(machines_of(one)) for one in live.values())
 
     @invariant()
-    def the_log_tells_the_whole_story(self) -> None:
+    def the_log_tells_the_whole_story(self):
         """Find every change in the log, numbered without gaps."""
         if not hasattr(self, "model"):
             return
@@ -418,20 +402,20 @@ class LedgerMachine(RuleBasedStateMachine):
         assert records == self.model.log[-len(records) :] if records else change == 0
 
 
-def sums_in(row: bytes) -> dict[tuple[str, str], int]:
+def sums_in(row):
     """Return the sums of a machine's row, by class and name."""
     _, *classes = row.decode().split()
     groups = [group.partition(":") for group in classes]
     return {(one, name): int(n) for one, _, body in groups for name, n in (each.split("=") for each in body.split(","))}
 
 
-def shown(outcome: Outcome) -> tuple[object, ...]:
+def shown(outcome):
     """Return what two outcomes must have in common."""
     return outcome.kind, outcome.instance, outcome.position, outcome.reasons
 
 
 @pytest.mark.long
-def test_scripts_and_model_agree_on_every_history(wire: Wire, names: Names) -> None:
+def test_scripts_and_model_agree_on_every_history(wire, names):
     """Any sequence of steps gives the same answers and contents on the server as in memory, and keeps every limit."""
     machine = type("Machine", (LedgerMachine,), {"wire": wire, "prefix": names.prefix})
     run_state_machine_as_test(
@@ -448,13 +432,13 @@ def test_scripts_and_model_agree_on_every_history(wire: Wire, names: Names) -> N
 # ---- the log, and who follows it
 
 
-def simple(instance_id: str, machine: str = "m1", ttl_s: float = 60.0) -> Wanted:
+def simple(instance_id, machine="m1", ttl_s=60.0):
     """Return a small instance that may go to one machine, whatever its version."""
     record = Instance(id=instance_id, machine="", state="reserved", amounts=amounts_of(0.0001, 1e5), request="q")
     return Wanted(record, ttl_s, [Candidate(machine, -1, limits_on("m1"))])
 
 
-def test_an_inventory_with_rules_makes_others_decide_again(wire: Wire, names: Names) -> None:
+def test_an_inventory_with_rules_makes_others_decide_again(wire, names):
     """It may tie machines beyond its own: who decided before it came saw a ledger without its rules."""
     ledger = Ledger(wire, names)
     seen = ledger.reserve([simple("first")]).changes[0].version
@@ -464,7 +448,7 @@ def test_an_inventory_with_rules_makes_others_decide_again(wire: Wire, names: Na
         assert ledger.reserve([simple(f"after {kind}")], expected_change=-2 - seen).outcomes[0].kind == kind
 
 
-def test_a_follower_that_fell_behind_reads_everything(wire: Wire, names: Names) -> None:
+def test_a_follower_that_fell_behind_reads_everything(wire, names):
     """When the log was trimmed past a follower it reloads; otherwise it never rereads the ledger."""
     ledger = Ledger(wire, names, log_length=100)
     behind, close = Follower(ledger), Follower(ledger)
@@ -484,7 +468,7 @@ def test_a_follower_that_fell_behind_reads_everything(wire: Wire, names: Names) 
     assert behind.change == close.change == 600
 
 
-def test_a_far_but_complete_log_is_read_page_by_page(wire: Wire, names: Names) -> None:
+def test_a_far_but_complete_log_is_read_page_by_page(wire, names):
     """More changes than one read brings are all applied without a reload."""
     ledger = Ledger(wire, names, log_length=100_000)
     ledger.reserve([simple("first")])
@@ -498,7 +482,7 @@ def test_a_far_but_complete_log_is_read_page_by_page(wire: Wire, names: Names) -
     assert len(follower.view) == 2601
 
 
-def test_reservations_of_one_script_are_few_entries_of_the_log(wire: Wire, names: Names) -> None:
+def test_reservations_of_one_script_are_few_entries_of_the_log(wire, names):
     """Each change is there once, in order, and as many are kept as the log is to have."""
     ledger, clock = clocked_ledger(wire, names), names.key("clock")
     wire.one("SET", clock, "1000.0")
@@ -516,9 +500,7 @@ def test_reservations_of_one_script_are_few_entries_of_the_log(wire: Wire, names
 
 
 @pytest.mark.parametrize("how", [{}, {"dry_run": True}, {"all_or_nothing": True}], ids=["some", "dry run", "all"])
-def test_alike_instances_that_share_a_record_are_reserved_as_by_their_own(
-    wire: Wire, names: Names, how: dict[str, bool]
-) -> None:
+def test_alike_instances_that_share_a_record_are_reserved_as_by_their_own(wire, names, how):
     """The same ledger and answers: some placed, some too many, one known, one listed twice, one of another request."""
     kind = msgspec.structs.replace(simple("").instance, cluster="shop", role="replica", ports=(1,), labels={"a": '"/é'})
     where = [Candidate("m1", -1, [*limits_on("m1"), Limit(total("instances"), 150, "150 instances")])]
@@ -528,7 +510,7 @@ def test_alike_instances_that_share_a_record_are_reserved_as_by_their_own(
         ledger = Ledger(wire, of, time_source="{'1000', '250000'}", draw=partial(next, count(1)))
         call = Call("query", 1030.0)
 
-        def wanted(one: str, digest: str = "q", shared: bool = shared, call: Call = call) -> Wanted:
+        def wanted(one, digest="q", shared=shared, call=call):
             own = msgspec.structs.replace(kind, id=one, request=digest)
             return Wanted(kind, 60.0, where, call, one, digest) if shared else Wanted(own, 60.0, list(where), call)
 
@@ -542,7 +524,7 @@ def test_alike_instances_that_share_a_record_are_reserved_as_by_their_own(
     assert found[0] == found[1]
 
 
-def test_a_ledger_of_another_life_is_noticed(wire: Wire, names: Names) -> None:
+def test_a_ledger_of_another_life_is_noticed(wire, names):
     """A server that came back empty, even with as many changes, or with an older state, makes followers reload."""
     ledger = Ledger(wire, names)
     ledger.reserve([simple("old")])
@@ -562,14 +544,14 @@ def test_a_ledger_of_another_life_is_noticed(wire: Wire, names: Names) -> None:
     assert set(follower.view.instances) == {"new"}
 
 
-def test_changes_while_everything_is_read_are_not_lost(wire: Wire, names: Names, valkey: Valkey) -> None:
+def test_changes_while_everything_is_read_are_not_lost(wire, names, valkey):
     """A follower that loads during a storm of changes ends up with exactly what the ledger holds."""
     ledger = Ledger(wire, names)
     ledger.reserve([simple(f"c{number}") for number in range(2000)])
     other = Wire({"url": valkey.url})
     stop = threading.Event()
 
-    def storm() -> None:
+    def storm():
         busy, number = Ledger(other, names), 0
         while not stop.is_set():
             busy.reserve([simple(f"d{number}")])
@@ -591,7 +573,7 @@ def test_changes_while_everything_is_read_are_not_lost(wire: Wire, names: Names,
     assert follower._versions == ledger.machine_versions()
 
 
-def tiny(count: int, ttl_s: float = 1.0) -> list[Wanted]:
+def tiny(count, ttl_s=1.0):
     """Return so many instances for seven machines."""
     return [simple(f"t{number}", f"m{number % 7}", ttl_s) for number in range(count)]
 
@@ -603,17 +585,17 @@ NOWHERE = Wanted(
 )
 
 
-def give_up_a_batch(ledger: Ledger, held: list[Wanted]) -> None:
+def give_up_a_batch(ledger, held):
     """Ask for the same ids, with one that fits nowhere, all or none."""
     transition = ledger.reserve([*held, NOWHERE], all_or_nothing=True)
     assert transition.outcomes[-1].reasons == ("too much cpu promised",)
 
 
-def try_a_batch(ledger: Ledger, held: list[Wanted]) -> None:
+def try_a_batch(ledger, held):
     ledger.reserve(held, dry_run=True)
 
 
-def mistake_an_id(ledger: Ledger, held: list[Wanted]) -> None:
+def mistake_an_id(ledger, held):
     """Ask for the same ids, and for one that is live with another request."""
     live = simple("live")
     ledger.reserve([live])
@@ -623,18 +605,18 @@ def mistake_an_id(ledger: Ledger, held: list[Wanted]) -> None:
     ledger.release("live")
 
 
-def update_two(ledger: Ledger, held: list[Wanted]) -> None:
+def update_two(ledger, held):
     ledger.update(
         [Change(one.instance, one.instance, [Candidate("m1", -1)]) for one in (held[-1], held[-2])], dry_run=True
     )
 
 
-def confirm_the_last(ledger: Ledger, held: list[Wanted]) -> None:
+def confirm_the_last(ledger, held):
     """Only try to confirm what has run out."""
     assert ledger.confirm(held[-1].instance.id, dry_run=True).outcomes[0].kind == "ended"
 
 
-def correct_all(ledger: Ledger, held: list[Wanted]) -> None:
+def correct_all(ledger, held):
     """Only try an inventory that has half of them and not the others."""
     true = [msgspec.structs.replace(one.instance, machine="m9", state="confirmed") for one in held[:300]]
     ledger.correct(true, [one.instance.id for one in held[300:]], dry_run=True)
@@ -643,9 +625,7 @@ def correct_all(ledger: Ledger, held: list[Wanted]) -> None:
 @pytest.mark.parametrize(
     "step", [give_up_a_batch, try_a_batch, mistake_an_id, update_two, confirm_the_last, correct_all]
 )
-def test_what_has_expired_gives_back_whatever_becomes_of_the_step(
-    wire: Wire, names: Names, step: Callable[[Ledger, list[Wanted]], None]
-) -> None:
+def test_what_has_expired_gives_back_whatever_becomes_of_the_step(wire, names, step):
     """A step on hundreds of reservations that have run out, more than one sweep takes, leaves no sum behind."""
     ledger = clocked_ledger(wire, names)
     wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
@@ -659,7 +639,7 @@ def test_what_has_expired_gives_back_whatever_becomes_of_the_step(
     assert [wire.one("EXISTS", key) for key in ledger._keys[1:6]] == [0] * 5
 
 
-def moving_instance(ledger: Ledger, lasts_s: float = 60.0, **fields: Any) -> Instance:
+def moving_instance(ledger, lasts_s=60.0, **fields):
     """Return an instance that is confirmed on m1 and moves to m2."""
     own = Wanted(msgspec.structs.replace(simple("a").instance, **fields), 60.0, [Candidate("m1", -1)])
     ledger.reserve([own])
@@ -668,7 +648,7 @@ def moving_instance(ledger: Ledger, lasts_s: float = 60.0, **fields: Any) -> Ins
     return begun
 
 
-def held(ledger: Ledger, wire: Wire) -> dict[str, int]:
+def held(ledger, wire):
     """Return how many instances each machine holds, by its row."""
     flat = wire.one("HGETALL", ledger.machines)
     return {
@@ -677,24 +657,22 @@ def held(ledger: Ledger, wire: Wire) -> dict[str, int]:
     }
 
 
-MOVES: list[tuple[str, Callable[[Ledger], Transition], dict[str, int], str]] = [
+MOVES = [
     ("confirmed there", lambda ledger: ledger.confirm("a", machine="m2"), {"m2": 1}, "m2"),
     ("confirmed where it is", lambda ledger: ledger.confirm("a", machine="m1"), {"m1": 1, "m2": 1}, "m1"),
     ("confirmed anywhere", lambda ledger: ledger.confirm("a"), {"m1": 1, "m2": 1}, "m1"),
     ("another move confirmed", lambda ledger: ledger.confirm("a", machine="m2", move=1), {"m1": 1, "m2": 1}, "m1"),
     ("released", lambda ledger: ledger.release("a"), {}, ""),
     ("released there", lambda ledger: ledger.release("a", machine="m2"), {"m1": 1, "m2": 1}, "m1"),
-    ("cancelled", lambda ledger: ledger.cancel_move(cast("Instance", ledger.find("a"))), {"m1": 1}, "m1"),
-    ("found there", lambda ledger: ledger.correct([msgspec.structs.replace(cast("Instance", ledger.find("a")),
+    ("cancelled", lambda ledger: ledger.cancel_move(ledger.find("a")), {"m1": 1}, "m1"),
+    ("found there", lambda ledger: ledger.correct([msgspec.structs.replace(ledger.find("a"),
                                                                           machine="m2")]), {"m2": 1}, "m2"),
     ("found nowhere", lambda ledger: ledger.correct([], ["a"]), {}, ""),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("step", "rows", "machine"), [row[1:] for row in MOVES], ids=[row[0] for row in MOVES])
-def test_what_becomes_of_a_move(
-    wire: Wire, names: Names, step: Callable[[Ledger], Transition], rows: dict[str, int], machine: str
-) -> None:
+def test_what_becomes_of_a_move(wire, names, step, rows, machine):
     """Both machines are held until it is confirmed there, has ended or is released; ports, role and sums alike."""
     ledger = Ledger(wire, names)
     moving = moving_instance(ledger, ports=(7,), cluster="c", role="master")
@@ -711,7 +689,7 @@ def test_what_becomes_of_a_move(
     assert sorted(follower.view.holders(frozenset({("cluster", "c")}))) == sorted(rows)
 
 
-def test_who_moved_away_is_a_leaver_where_it_was(wire: Wire, names: Names) -> None:
+def test_who_moved_away_is_a_leaver_where_it_was(wire, names):
     """From the confirmation on, as its record was there; one that stays, and what was only reserved, leave nothing."""
     ledger = clocked_ledger(wire, names)
     wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
@@ -732,7 +710,7 @@ def test_who_moved_away_is_a_leaver_where_it_was(wire: Wire, names: Names) -> No
     assert len(followed) == len(read) == len(followed.slots_on("m1")) == 1
 
 
-def test_a_move_may_give_it_another_size(wire: Wire, names: Names) -> None:
+def test_a_move_may_give_it_another_size(wire, names):
     """Each machine holds its own amounts; what else changes meanwhile is there, too; cancelled, it is as before."""
     ledger = Ledger(wire, names)
     own = Wanted(
@@ -747,7 +725,7 @@ def test_a_move_may_give_it_another_size(wire: Wire, names: Names) -> None:
     (begun,) = ledger.begin_move(old, [full._replace(limits=())], 60.0, new=new).changes
     assert (begun.amounts, begun.moving and begun.moving.new) == (old.amounts, arrival(new))
 
-    def cpu() -> dict[str, int]:
+    def cpu():
         flat = wire.one("HGETALL", ledger.machines)
         return {k.decode(): sums_in(v)["prod", "cpu"] for k, v in zip(flat[::2], flat[1::2], strict=True)}
 
@@ -768,7 +746,7 @@ def test_a_move_may_give_it_another_size(wire: Wire, names: Names) -> None:
     assert Check(ledger).run().differences == []
 
 
-def test_a_move_ends_by_itself(wire: Wire, names: Names) -> None:
+def test_a_move_ends_by_itself(wire, names):
     """At its time whichever script comes first frees the target; the instance stays, and can move anew."""
     ledger = clocked_ledger(wire, names)
     wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
@@ -787,7 +765,7 @@ def test_a_move_ends_by_itself(wire: Wire, names: Names) -> None:
     assert wire.one("EXISTS", ledger.moving) == 0
 
 
-def test_a_query_that_comes_again_does_not_confirm_the_next_move(wire: Wire, names: Names) -> None:
+def test_a_query_that_comes_again_does_not_confirm_the_next_move(wire, names):
     """It acted on the move before: delivered again it changes nothing."""
     ledger, call = Ledger(wire, names), Call("q1", 0.0)
     moving_instance(ledger)
@@ -799,7 +777,7 @@ def test_a_query_that_comes_again_does_not_confirm_the_next_move(wire: Wire, nam
     assert (again.outcomes[0].kind, again.changes) == ("elsewhere", [])
 
 
-def test_what_is_tried_of_a_move_is_not_written(wire: Wire, names: Names) -> None:
+def test_what_is_tried_of_a_move_is_not_written(wire, names):
     """A dry run answers as the step would."""
     ledger = Ledger(wire, names)
     moving = moving_instance(ledger)
@@ -809,7 +787,7 @@ def test_what_is_tried_of_a_move_is_not_written(wire: Wire, names: Names) -> Non
     assert ledger.all_instances() == {"a": moving}
 
 
-def test_what_grows_while_it_moves_must_have_room_on_both(wire: Wire, names: Names) -> None:
+def test_what_grows_while_it_moves_must_have_room_on_both(wire, names):
     """The reason is that of the machine that has none; with room on both it is still moving."""
     ledger = Ledger(wire, names)
     moving = moving_instance(ledger)
@@ -827,9 +805,7 @@ def test_what_grows_while_it_moves_must_have_room_on_both(wire: Wire, names: Nam
     ("m1", "m9", {"m9": 1, "m2": 1}, "m2"), ("m2", "m9", {"m1": 1, "m9": 1}, "m9"),
     ("m1", "m2", {"m2": 1}, None), ("m2", "m1", {"m1": 1}, None),
 ])  # fmt: skip
-def test_both_ends_of_a_move_may_have_another_name(
-    wire: Wire, names: Names, old: str, new: str, rows: dict[str, int], to: str | None
-) -> None:
+def test_both_ends_of_a_move_may_have_another_name(wire, names, old, new, rows, to):
     """A move between two names of one machine has ended; what moved there is not a leaver."""
     ledger = Ledger(wire, names)
     follower = Follower(ledger)
@@ -848,12 +824,12 @@ def test_both_ends_of_a_move_may_have_another_name(
     assert held(ledger, wire) == {}
 
 
-def test_masters_are_counted_by_the_role_that_the_filter_names(wire: Wire, names: Names) -> None:
+def test_masters_are_counted_by_the_role_that_the_filter_names(wire, names):
     """With a limit of one primary the script places one of three, and any number of replicas."""
     ledger = Ledger(wire, names)
     masters = Masters(share=0.5, role="primary")
     request = Request(cluster="shop", role="primary", cluster_masters=3)
-    limits = list(masters.limit(request, cast(Any, None)))
+    limits = list(masters.limit(request, None))
     kinds = []
     for number in range(6):
         record = Instance(
@@ -868,7 +844,7 @@ EXPIRIES = [("none", 0), ("some", 137), ("all", 450)]
 
 
 @pytest.mark.parametrize("expired", [row[1] for row in EXPIRIES], ids=[row[0] for row in EXPIRIES])
-def test_expiry_of_none_some_and_all(wire: Wire, names: Names, expired: int) -> None:
+def test_expiry_of_none_some_and_all(wire, names, expired):
     """So many of 450 reservations run out, more than one sweep takes; the others stay; nothing of the ended is left."""
     ledger = clocked_ledger(wire, names)
     wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
@@ -891,7 +867,7 @@ def test_expiry_of_none_some_and_all(wire: Wire, names: Names, expired: int) -> 
         assert left == [0] * 5
 
 
-def test_a_confirm_at_the_very_moment_of_expiry_is_too_late(wire: Wire, names: Names) -> None:
+def test_a_confirm_at_the_very_moment_of_expiry_is_too_late(wire, names):
     """At expires_at the reservation has ended, a microsecond before it has not."""
     ledger = clocked_ledger(wire, names)
     for offset, kind in ((59.999999, "done"), (60.0, "ended")):
@@ -901,7 +877,7 @@ def test_a_confirm_at_the_very_moment_of_expiry_is_too_late(wire: Wire, names: N
         assert ledger.confirm(f"at-{offset}").outcomes[0].kind == kind
 
 
-def test_correcting_brings_back_and_overrules(wire: Wire, names: Names) -> None:
+def test_correcting_brings_back_and_overrules(wire, names):
     """An inventory's word: a released instance that runs is live again, whatever the limits; gone is gone."""
     ledger = Ledger(wire, names)
     ledger.reserve([simple("h1"), simple("h2")])
@@ -917,13 +893,13 @@ def test_correcting_brings_back_and_overrules(wire: Wire, names: Names) -> None:
     assert ledger.machine_versions().keys() == {"m3"}
 
 
-def test_correcting_takes_the_true_start(wire: Wire, names: Names) -> None:
+def test_correcting_takes_the_true_start(wire, names):
     """Where the inventory knows it, never one that is yet to come; else it stays, or is now."""
     ledger = clocked_ledger(wire, names)
     wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
     one = Instance(id="s", machine="m1", state="confirmed", amounts=amounts_of(1.0), started_at=NOW_S - 500.0)
 
-    def started(there: Instance, **more: bool) -> float:
+    def started(there, **more):
         (change,) = ledger.correct([there], **more).changes
         return change.started_at
 
@@ -934,12 +910,11 @@ def test_correcting_takes_the_true_start(wire: Wire, names: Names) -> None:
     assert started(msgspec.structs.replace(one, machine="m2", started_at=0.0), true_starts=True) == NOW_S
 
 
-def test_an_inventory_of_a_lost_lease_changes_nothing(wire: Wire, names: Names) -> None:
+def test_an_inventory_of_a_lost_lease_changes_nothing(wire, names):
     """The lease ran out and another took it: neither does what it has appear, nor does what it lacks end."""
     ledger = Ledger(wire, names)
     lease, other = Lease(ledger, "pods", "one", 60.0), Lease(ledger, "pods", "other", 60.0)
     number = lease.take()
-    assert number is not None
     held = Held("pods", number)
     there = Instance(id="l", machine="m1", state="confirmed", amounts=amounts_of(1.0))
     ledger.correct([there], lease=held)
@@ -953,7 +928,7 @@ def test_an_inventory_of_a_lost_lease_changes_nothing(wire: Wire, names: Names) 
     assert ledger.live(["l", "none"])["l"].machine == "m1"
 
 
-def test_ended_ids_are_forgotten_after_their_time(wire: Wire, names: Names) -> None:
+def test_ended_ids_are_forgotten_after_their_time(wire, names):
     """An ended record carries the lifetime it was given."""
     ledger = Ledger(wire, names, remember_s=1000)
     ledger.reserve([simple("k")])
@@ -961,7 +936,7 @@ def test_ended_ids_are_forgotten_after_their_time(wire: Wire, names: Names) -> N
     assert 990 <= wire.one("TTL", f"{ledger.ended}:k") <= 1000
 
 
-def test_a_script_looks_for_what_is_due_when_the_head_does_not_say_when(wire: Wire, names: Names) -> None:
+def test_a_script_looks_for_what_is_due_when_the_head_does_not_say_when(wire, names):
     """The head's `due` saves the look until that time."""
     ledger, clock = clocked_ledger(wire, names), names.key("clock")
     for now_s, name, due, expired in (
@@ -981,7 +956,7 @@ def test_a_script_looks_for_what_is_due_when_the_head_does_not_say_when(wire: Wi
         ]
 
 
-def test_every_script_names_its_arguments() -> None:
+def test_every_script_names_its_arguments():
     """Each script begins with a header; the shared one names every key."""
     lua = Path(ledger_module.__file__).parent / "lua"
     header = (lua / "ledger.lua").read_text().split("]]", 1)[0]

@@ -5,14 +5,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 
 import pytest
 
-from schemas.names import Names
 from scorer.background import checker
 from scorer.background.checker import Checker, LastCheck, PacedWire
-from scorer.ledger.record.instance import Instance, copy_with, machines_of
+from scorer.ledger.record.instance import copy_with, machines_of
 from scorer.ledger.record.transition import Candidate, Change, Torn
 from scorer.ledger.store.check import Check, mend
 from scorer.ledger.store.follower import Follower
@@ -21,13 +19,12 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
 from scorer.settings import ScorerSettings
 from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.integration.ledger.test_ledger import simple, sums_in
 from tests.integration.scorer.test_rpc import eventually
 
 
 @pytest.fixture
-def ledger(wire: Wire, names: Names) -> Ledger:
+def ledger(wire, names):
     """A ledger with instances on seven machines, in two clusters, with ports; one moves from m1 to m2."""
     ledger = Ledger(wire, names)
     filled = []
@@ -44,10 +41,10 @@ def ledger(wire: Wire, names: Names) -> Ledger:
     return ledger
 
 
-def check_sums(wire: Wire, ledger: Ledger) -> dict[str, Instance]:
+def check_sums(wire, ledger):
     """Assert that rows, counts, clusters and expiry say what the records say; return the records."""
     live = ledger.all_instances()
-    model: dict[str, dict[tuple[str, str], int]] = {}
+    model = {}
     for on, one in [(machine, each) for each in live.values() for machine in machines_of(each)]:
         here = model.setdefault(on, {})
         for name, amount in (
@@ -69,7 +66,7 @@ def check_sums(wire: Wire, ledger: Ledger) -> dict[str, Instance]:
     return live
 
 
-DAMAGE: list[tuple[str, Callable[[Ledger, Wire], object]]] = [
+DAMAGE = [
     ("sum too high", lambda led, w: w.one("HSET", led.machines, "m1", change_of(led, w) + b" prod:instances=99,cpu=5")),
     ("sum of another class", lambda led, w: w.one("HSET", led.machines, "m1", row_of(led, w) + b" free:instances=1")),
     ("row gone", lambda led, w: w.one("HDEL", led.machines, "m1")),
@@ -93,19 +90,17 @@ DAMAGE: list[tuple[str, Callable[[Ledger, Wire], object]]] = [
 ]  # fmt: skip
 
 
-def row_of(ledger: Ledger, wire: Wire) -> bytes:
+def row_of(ledger, wire):
     return bytes(wire.one("HGET", ledger.machines, "m1"))
 
 
-def change_of(ledger: Ledger, wire: Wire) -> bytes:
+def change_of(ledger, wire):
     """Return the version in the row of m1."""
     return bytes(wire.one("HGET", ledger.machines, "m1").split(b" ")[0])
 
 
 @pytest.mark.parametrize("damage", [row[1] for row in DAMAGE], ids=[row[0] for row in DAMAGE])
-def test_what_is_wrong_is_found_and_repaired(
-    ledger: Ledger, wire: Wire, damage: Callable[[Ledger, Wire], object]
-) -> None:
+def test_what_is_wrong_is_found_and_repaired(ledger, wire, damage):
     """One wrong row, count or cluster is one difference; afterwards all is right and every scorer sees the version."""
     follower = Follower(ledger)
     follower.poll()
@@ -115,7 +110,6 @@ def test_what_is_wrong_is_found_and_repaired(
     found = check.run()
     assert len(found.differences) == 1, [one.what for one in found.differences]
     number = Lease(ledger, "check", "here", 60).take()
-    assert number is not None
     check.repair(found, number)
     assert found.repaired == 1
     again = Check(ledger).run()
@@ -123,7 +117,7 @@ def test_what_is_wrong_is_found_and_repaired(
     ends, moves = ledger.ends()
     instances = follower.view.instances
     assert ends == {name: pytest.approx(one.expires_at) for name, one in instances.items() if one.state == "reserved"}
-    assert moves == {"a1": pytest.approx(instances["a1"].moving.until)}  # type: ignore[union-attr]
+    assert moves == {"a1": pytest.approx(instances["a1"].moving.until)}
     follower.poll()
     assert follower.view.instances == check_sums(wire, ledger)
     assert {m: follower.version(m) for m in ledger.machine_versions()} == ledger.machine_versions()
@@ -142,14 +136,11 @@ TOGETHER = [
 
 
 @pytest.mark.parametrize(("damages", "wrong"), [row[1:] for row in TOGETHER], ids=[row[0] for row in TOGETHER])
-def test_one_run_repairs_what_belongs_together(
-    ledger: Ledger, wire: Wire, damages: tuple[str, ...], wrong: int
-) -> None:
+def test_one_run_repairs_what_belongs_together(ledger, wire, damages, wrong):
     """A repair writes an instance again, and what else is wrong of it has changed since it was read."""
     for damage in damages:
         dict(DAMAGE)[damage](ledger, wire)
     number = Lease(ledger, "check", "here", 60).take()
-    assert number is not None
     found = mend(ledger, number)
     assert (len(found.differences), found.repaired) == (wrong, wrong), [one.what for one in found.differences]
     again = Check(ledger).run()
@@ -159,17 +150,16 @@ def test_one_run_repairs_what_belongs_together(
     assert follower.view.instances == check_sums(wire, ledger)
 
 
-def test_a_run_that_repairs_nothing_ends(ledger: Ledger, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_repairs_nothing_ends(ledger, wire, monkeypatch):
     """What others change between each read and its repair is told, and left."""
     wire.one("HSET", ledger.machines, "m1", change_of(ledger, wire) + b" prod:instances=99,cpu=5")
     monkeypatch.setattr(Ledger, "repair", lambda *_: "changed")
     number = Lease(ledger, "check", "here", 60).take()
-    assert number is not None
     found = mend(ledger, number)
     assert (len(found.differences), found.repaired) == (1, 0)
 
 
-def test_sums_of_a_newer_release_are_left_as_they_are(ledger: Ledger, wire: Wire) -> None:
+def test_sums_of_a_newer_release_are_left_as_they_are(ledger, wire):
     """A resource that this release does not know makes no difference, and a repair of another sum keeps it."""
     wire.one("HSET", ledger.machines, "m1", row_of(ledger, wire) + b",tape=1500")
     assert Check(ledger).run().differences == []
@@ -177,14 +167,13 @@ def test_sums_of_a_newer_release_are_left_as_they_are(ledger: Ledger, wire: Wire
     check = Check(ledger)
     found = check.run()
     number = Lease(ledger, "check", "here", 60).take()
-    assert number is not None
     check.repair(found, number)
     assert found.repaired == 1
     assert b"tape=1500" in row_of(ledger, wire)
     assert Check(ledger).run().differences == []
 
 
-WORDS: list[tuple[str, tuple[str, str, bytes], str]] = [
+WORDS = [
     ("row", ("machines", "m1", b"torn"), 'the row of "m1" cannot be read'),
     ("row without a number", ("machines", "m1", b"7 prod:cpu=5"), 'the row of "m1" cannot be read'),
     ("cluster", ("clusters", "c1", b"x 3"), 'the row of "c1" cannot be read'),
@@ -196,9 +185,7 @@ WORDS: list[tuple[str, tuple[str, str, bytes], str]] = [
 
 
 @pytest.mark.parametrize(("where", "words"), [row[1:] for row in WORDS], ids=[row[0] for row in WORDS])
-def test_what_a_script_cannot_read_is_told_in_words(
-    ledger: Ledger, wire: Wire, where: tuple[str, str, bytes], words: str
-) -> None:
+def test_what_a_script_cannot_read_is_told_in_words(ledger, wire, where, words):
     """Nothing is written then."""
     known = ledger.find("a1")
     part, name, raw = where
@@ -209,22 +196,21 @@ def test_what_a_script_cannot_read_is_told_in_words(
 
 
 @pytest.mark.parametrize("raw", [b"torn", b"inf", b"1.5", b"9" * 400])
-def test_a_lease_that_cannot_be_read_is_taken_anew(ledger: Ledger, wire: Wire, raw: bytes) -> None:
+def test_a_lease_that_cannot_be_read_is_taken_anew(ledger, wire, raw):
     """Its number is newer than any that was counted; so is a count of leavers."""
     wire.one("HSET", ledger.head, "leavers", raw)
     wire.one("HSET", ledger._leases, "check number", raw, "check until", raw, "check holder", "other")
     number = Lease(ledger, "check", "here", 60).take()
-    assert number is not None
     assert number > 1e9
     assert Lease(ledger, "check", "here", 60).take() == number
     assert ledger.release("a1").outcomes[0].kind == "done"
     assert wire.one("HGET", ledger.head, "leavers") == b"1"
 
 
-def with_field(name: str, value: bytes) -> Callable[[bytes], bytes]:
+def with_field(name, value):
     """Return a function that gives a record another value of a field, in whichever of its lines it is."""
 
-    def tear(raw: bytes) -> bytes:
+    def tear(raw):
         text, key = raw.decode(), f'"{name}":'
         if key not in text:
             return raw.replace(b"\n", f"\n{key}".encode() + value + b",", 1)
@@ -235,7 +221,7 @@ def with_field(name: str, value: bytes) -> Callable[[bytes], bytes]:
     return tear
 
 
-TEARS: list[tuple[str, Callable[[bytes], bytes]]] = [
+TEARS = [
     ("cut", lambda raw: raw[: len(raw) // 2]),
     ("cut at its line", lambda raw: raw[: raw.index(b"\n")]),
     ("no text", lambda _: b"\xff{"),
@@ -267,9 +253,7 @@ TEARS: list[tuple[str, Callable[[bytes], bytes]]] = [
 
 
 @pytest.mark.parametrize("tear", [row[1] for row in TEARS], ids=[row[0] for row in TEARS])
-def test_a_torn_record_is_told_in_words_and_mended_from_the_log(
-    ledger: Ledger, wire: Wire, tear: Callable[[bytes], bytes]
-) -> None:
+def test_a_torn_record_is_told_in_words_and_mended_from_the_log(ledger, wire, tear):
     """Each step on it names it, others go on; the check names it alone, and the repair writes what the log has."""
     known = Follower(ledger)
     known.poll()
@@ -294,7 +278,6 @@ def test_a_torn_record_is_told_in_words_and_mended_from_the_log(
     assert sorted((one.kind, one.name) for one in found) == [("record", name) for name in torn]
     assert all("the log has it as of change" in one.what for one in found)
     number = Lease(ledger, "check", "here", 60).take()
-    assert number is not None
     assert wire.one("HGET", ledger.head, "far") is None
     assert mend(ledger, number).repaired >= 2
     assert int(wire.one("HGET", ledger.head, "far")) > 0, "what was decided before is decided again"
@@ -307,13 +290,12 @@ def test_a_torn_record_is_told_in_words_and_mended_from_the_log(
     assert known.view.instances == check_sums(wire, ledger)
 
 
-def test_a_torn_record_that_the_log_has_no_more_is_left_to_an_inventory(ledger: Ledger, wire: Wire) -> None:
+def test_a_torn_record_that_the_log_has_no_more_is_left_to_an_inventory(ledger, wire):
     """The repair says so and changes nothing; the inventory writes it anew, and then the sums are repaired."""
     known = ledger.all_instances()["a2"]
     wire.one("HSET", ledger.instances, "a2", b"{")
     wire.one("XTRIM", ledger.log, "MAXLEN", 0)
     number = Lease(ledger, "check", "here", 60).take()
-    assert number is not None
     found = mend(ledger, number)
     assert [(one.kind, one.name, found.repaired) for one in found.differences] == [("record", "a2", 0)]
     assert "import an inventory" in found.differences[0].what
@@ -325,7 +307,7 @@ def test_a_torn_record_that_the_log_has_no_more_is_left_to_an_inventory(ledger: 
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_record_under_another_id_goes_to_its_own(ledger: Ledger, wire: Wire, there: bool) -> None:
+def test_a_record_under_another_id_goes_to_its_own(ledger, wire, there):
     """Unless that has one: then it was a copy."""
     raw = wire.one("HGET", ledger.instances, "a2")
     wire.one("HSET", ledger.instances, "b2", raw)
@@ -338,7 +320,7 @@ def test_a_record_under_another_id_goes_to_its_own(ledger: Ledger, wire: Wire, t
     assert wire.one("HEXISTS", ledger.instances, "b2") == 0
 
 
-def test_a_torn_entry_of_the_log_is_a_gap(ledger: Ledger, wire: Wire) -> None:
+def test_a_torn_entry_of_the_log_is_a_gap(ledger, wire):
     """Who follows the log reads the ledger again, and goes on."""
     follower = Follower(ledger)
     follower.poll()
@@ -356,7 +338,7 @@ def test_a_torn_entry_of_the_log_is_a_gap(ledger: Ledger, wire: Wire) -> None:
     assert follower.view.instances == ledger.all_instances()
 
 
-def test_a_repair_gives_way_to_a_change(ledger: Ledger, wire: Wire) -> None:
+def test_a_repair_gives_way_to_a_change(ledger, wire):
     """What changed after it was read is left as it is."""
     wire.one("HSET", ledger.machines, "m1", change_of(ledger, wire) + b" prod:instances=99,cpu=5")
     check = Check(ledger)
@@ -364,15 +346,12 @@ def test_a_repair_gives_way_to_a_change(ledger: Ledger, wire: Wire) -> None:
     ledger.reserve([simple("later", "m1")._replace(candidates=[simple("x", "m1").candidates[0]._replace(limits=())])])
     row = wire.one("HGET", ledger.machines, "m1")
     number = Lease(ledger, "check", "here", 60).take()
-    assert number is not None
     check.repair(found, number)
     assert found.repaired == 0
     assert wire.one("HGET", ledger.machines, "m1") == row
 
 
-def test_a_scorer_warns_of_a_server_that_can_lose_the_ledger(
-    names: Names, valkey: Valkey, wire: Wire, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_scorer_warns_of_a_server_that_can_lose_the_ledger(names, valkey, wire, monkeypatch, caplog):
     """It logs and counts an absent append-only file and an eviction policy, and tells when they are gone."""
     monkeypatch.setattr(checker, "_LOOK_S", 0.05)
     monkeypatch.setattr(checker, "_WAIT_S", 0.01)
@@ -396,9 +375,7 @@ def test_a_scorer_warns_of_a_server_that_can_lose_the_ledger(
             wire.one("CONFIG", "SET", name, value)
 
 
-def test_a_timer_finds_what_went_wrong_and_a_repair_clears_it_everywhere(
-    ledger: Ledger, wire: Wire, names: Names, valkey: Valkey, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_timer_finds_what_went_wrong_and_a_repair_clears_it_everywhere(ledger, wire, names, valkey, monkeypatch):
     """Two scorers tell the same, without a restart; a check leaves four fifths of the time to others."""
     monkeypatch.setattr(checker, "_LOOK_S", 0.05)
     monkeypatch.setattr(checker, "_WAIT_S", 0.01)
@@ -410,7 +387,7 @@ def test_a_timer_finds_what_went_wrong_and_a_repair_clears_it_everywhere(
         for k, each in enumerate(metrics)
     ]
 
-    def shown() -> list[tuple[float, int | None]]:
+    def shown():
         return [
             (each.differences._value.get(), (thread.found or {}).get("differences"))
             for each, thread in zip(metrics, threads, strict=True)
@@ -433,9 +410,9 @@ def test_a_timer_finds_what_went_wrong_and_a_repair_clears_it_everywhere(
             thread.stop()
 
 
-def test_a_check_pauses_as_long_as_it_is_told(wire: Wire, names: Names, valkey: Valkey) -> None:
+def test_a_check_pauses_as_long_as_it_is_told(wire, names, valkey):
     """Before each round trip but the first, by the work since the last one."""
-    worked: list[float] = []
+    worked = []
     paced = PacedWire({"url": valkey.url}, worked.append)
     assert Check(Ledger(paced, names)).run().differences == []
     assert len(worked) > 3
@@ -443,12 +420,12 @@ def test_a_check_pauses_as_long_as_it_is_told(wire: Wire, names: Names, valkey: 
     paced.close()
 
 
-def test_others_may_write_while_it_is_checked(ledger: Ledger, names: Names, valkey: Valkey) -> None:
+def test_others_may_write_while_it_is_checked(ledger, names, valkey):
     """A storm of changes is no difference."""
     other = Wire({"url": valkey.url})
     stop = threading.Event()
 
-    def storm() -> None:
+    def storm():
         busy, number = Ledger(other, names), 0
         while not stop.is_set():
             busy.reserve([simple(f"s{number}", f"m{number % 7}")])
@@ -469,7 +446,7 @@ def test_others_may_write_while_it_is_checked(ledger: Ledger, names: Names, valk
 # ---- the lease
 
 
-def test_one_holds_a_lease_and_its_number_rises(ledger: Ledger) -> None:
+def test_one_holds_a_lease_and_its_number_rises(ledger):
     """Kept by its holder under one number; free when it is given up or has run out, under the next."""
     one, other = Lease(ledger, "x", "one", 60), Lease(ledger, "x", "other", 60)
     assert [one.take(), one.take(), other.take()] == [1, 1, None]
@@ -505,9 +482,7 @@ else:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_the_holder_is_killed_or_frozen(
-    ledger: Ledger, wire: Wire, names: Names, valkey: Valkey, how: signal.Signals
-) -> None:
+def test_the_holder_is_killed_or_frozen(ledger, wire, names, valkey, how):
     """Another gets the lease when it has run out; the frozen one wakes and its repair is refused by its number."""
     wire.one("HSET", ledger.machines, "m1", change_of(ledger, wire) + b" prod:instances=99,cpu=5")
     row = wire.one("HGET", ledger.machines, "m1")

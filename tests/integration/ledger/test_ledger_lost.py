@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,8 @@ from scorer.ledger.record.transition import Candidate
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.marker import Marker
 from scorer.ledger.store.scripts import Ledger
-from scorer.wire import Command, Wire
-from tests.conftest import Valkey, free_port, start_valkey, stop
+from scorer.wire import Wire
+from tests.conftest import free_port, start_valkey, stop
 from tests.integration.ledger.test_ledger import simple
 from tests.integration.scorer.test_rpc import eventually
 from tests.rows import each_row
@@ -31,7 +30,7 @@ from tests.support.fleet_label import without_fleet
 from tests.window_tables import publish, window_table
 
 
-def cut(wire: Wire, ledger: Ledger, ids: list[str]) -> None:
+def cut(wire, ledger, ids):
     """Make the ledger what it was before the last instances: what a failover or a lost second of the file leaves."""
     change = int(wire.one("HGET", ledger.head, "change")) - len(ids)
     wire.ask(
@@ -43,7 +42,7 @@ def cut(wire: Wire, ledger: Ledger, ids: list[str]) -> None:
     )  # fmt: skip
 
 
-def test_a_lost_end_of_the_ledger_is_named(wire: Wire, names: Names, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lost_end_of_the_ledger_is_named(wire, names, caplog):
     """The same epoch with a lower change: an error that names each lost record; the rest is followed."""
     ledger = Ledger(wire, names)
     follower = Follower(ledger)
@@ -61,7 +60,7 @@ def test_a_lost_end_of_the_ledger_is_named(wire: Wire, names: Names, caplog: pyt
     assert sorted(follower.view.instances) == ["a0", "a1", "a2"]
 
 
-def test_a_late_step_never_acts_on_what_came_after_a_lost_end(wire: Wire, names: Names) -> None:
+def test_a_late_step_never_acts_on_what_came_after_a_lost_end(wire, names):
     """The copy that goes on has the counters of the past, and a clock that is behind: its numbers are others."""
     ledger = Ledger(wire, names)
     old = Ledger(wire, names, time_source="{'1000', '0'}")
@@ -94,7 +93,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_damaged_ledger_is_refused_in_words(wire: Wire, names: Names, damage: Callable[[Ledger], Command]) -> None:
+def test_a_damaged_ledger_is_refused_in_words(wire, names, damage):
     """Whatever cannot be read: the scorer says what it is, places nothing, and goes on once it is restored."""
     ledger = Ledger(wire, names)
     ledger.reserve([simple(f"a{n}") for n in range(3)])
@@ -111,7 +110,7 @@ def test_a_damaged_ledger_is_refused_in_words(wire: Wire, names: Names, damage: 
 
 
 @pytest.mark.parametrize("stored", [b"", b"\xff\xfe", b"[[[", b"abc", b"abc -", b"abc 1e400", b"\xc2\xb1 3"])
-def test_a_marker_that_cannot_be_read_is_written_again(names: Names, stored: bytes) -> None:
+def test_a_marker_that_cannot_be_read_is_written_again(names, stored):
     """It says nothing, as when there is none; a scorer does not end by it."""
     marker = Marker(names)
     assert marker.accept(stored, "abc", 3) == [("SET", names.ledger_marker, "abc 3")]
@@ -120,7 +119,7 @@ def test_a_marker_that_cannot_be_read_is_written_again(names: Names, stored: byt
     assert marker.refusal.startswith("the ledger has begun anew: it has 3 instances and had 3.")
 
 
-def test_a_marker_of_an_emptied_ledger_tells_the_number_seen_last(names: Names) -> None:
+def test_a_marker_of_an_emptied_ledger_tells_the_number_seen_last(names):
     """A burst within a second is not in the marker yet: the scorer that saw it tells the true number."""
     marker = Marker(names)
     assert marker.accept(None, "abc", 1) == [("SET", names.ledger_marker, "abc 1")]
@@ -146,9 +145,7 @@ def test_a_marker_of_an_emptied_ledger_tells_the_number_seen_last(names: Names) 
         (b"abc 5", 0, 3, False, True), (redis.ResponseError("away"), 0, 3, False, False),
     ],
 )  # fmt: skip
-def test_reports_of_instances_stand_for_a_lost_marker(
-    names: Names, answer: object, instances: int, reported: int, refuses: bool, writes: bool
-) -> None:
+def test_reports_of_instances_stand_for_a_lost_marker(names, answer, instances, reported, refuses, writes):
     """An empty ledger without a marker, while agents report instances that are older: a new scorer refuses."""
     marker = Marker(names)
     wrote = marker.accept(answer, "abc", instances, lambda: reported)
@@ -159,7 +156,7 @@ def test_reports_of_instances_stand_for_a_lost_marker(
     assert marker.refusal == "", "it was accepted"
 
 
-def test_a_row_that_was_put_back_is_read_again(wire: Wire, names: Names) -> None:
+def test_a_row_that_was_put_back_is_read_again(wire, names):
     """It has another version than the copy, and no change says so: without reading it, each placement there is lost."""
     ledger = Ledger(wire, names)
     ledger.reserve([simple("a1", "m1")])
@@ -180,7 +177,7 @@ def test_a_row_that_was_put_back_is_read_again(wire: Wire, names: Names) -> None
     assert follower.reloads == reloads + 1
 
 
-def test_a_lost_end_is_noticed_when_the_connection_was_lost_too(wire: Wire, names: Names) -> None:
+def test_a_lost_end_is_noticed_when_the_connection_was_lost_too(wire, names):
     """The server was away: what the scorer had seen before is compared, also when others wrote since."""
     ledger = Ledger(wire, names)
     follower = Follower(ledger)
@@ -202,7 +199,7 @@ class Apart:
     log: Path
     metrics_port: int
 
-    def windward(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def windward(self, *words):
         """Run a command on these servers."""
         settings = ["--redis-url", self.url, "--ledger-url", self.ledger_url, "--prefix", self.names.prefix]
         return subprocess.run(
@@ -210,13 +207,13 @@ class Apart:
             text=True, timeout=60, check=False,
         )  # fmt: skip
 
-    def metric(self, name: str) -> float:
+    def metric(self, name):
         page = urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5).read().decode()
         return float(next(line.split()[1] for line in without_fleet(page).splitlines() if line.startswith(f"{name} ")))
 
 
 @pytest.fixture
-def apart(valkey: Valkey, names: Names, tmp_path: Path) -> Iterator[Apart]:
+def apart(valkey, names, tmp_path):
     port, metrics_port = free_port(), free_port()
     server = start_valkey(port, tmp_path)
     found = Apart(valkey.url, f"redis://127.0.0.1:{port}/0", names, tmp_path / "log", metrics_port)
@@ -234,7 +231,7 @@ def apart(valkey: Valkey, names: Names, tmp_path: Path) -> Iterator[Apart]:
         stop(server)
 
 
-def test_an_emptied_ledger_is_not_placed_on_until_it_is_accepted(apart: Apart) -> None:
+def test_an_emptied_ledger_is_not_placed_on_until_it_is_accepted(apart):
     """Twenty instances vanish: placing is refused in words, the rest answers, and `ledger accept` ends it."""
     with Client(apart.url, apart.names.prefix, timeout_s=30) as client:
         for n in range(20):
@@ -262,7 +259,7 @@ def test_an_emptied_ledger_is_not_placed_on_until_it_is_accepted(apart: Apart) -
         assert apart.metric("windward_scorer_ledger_unaccepted") == 0
 
 
-def test_a_new_scorer_refuses_an_empty_ledger_while_agents_report_instances(apart: Apart) -> None:
+def test_a_new_scorer_refuses_an_empty_ledger_while_agents_report_instances(apart):
     """No marker, nothing seen before: the reports alone say that instances run, until the operator accepts."""
     with Client(apart.url, apart.names.prefix, timeout_s=30) as client, closing(Wire({"url": apart.url})) as windows:
         eventually(lambda: client.health()["ready"])
@@ -275,7 +272,7 @@ def test_a_new_scorer_refuses_an_empty_ledger_while_agents_report_instances(apar
         assert client.place(id="b", cpu=0.1)["machine"]
 
 
-def test_a_scorer_checks_at_start_and_the_command_repairs(apart: Apart) -> None:
+def test_a_scorer_checks_at_start_and_the_command_repairs(apart):
     """Health and metric say what the check at start found; `ledger check` names it and `--repair` mends it."""
     with Client(apart.url, apart.names.prefix, timeout_s=30) as client:
         client.place(id="a", cpu=0.1)

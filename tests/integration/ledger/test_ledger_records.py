@@ -1,7 +1,6 @@
 """Records of the ledger with any text in them, and leavers: every script and every reader agrees on them."""
 
 from itertools import count
-from typing import Any
 
 import msgspec
 from hypothesis import HealthCheck, example, given, settings
@@ -11,12 +10,11 @@ from schemas.names import Names
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance, KeptAffinity, KeptToleration, Rules, copy_with
 from scorer.ledger.record.limits import Limit, in_role, total
-from scorer.ledger.record.transition import Candidate, Change, Difference, Transition, Wanted
+from scorer.ledger.record.transition import Candidate, Change, Difference, Wanted
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
-from scorer.wire import Wire
 from tests.effort import examples
 from tests.integration.ledger.test_ledger import NOW_S, amounts_of, clocked_ledger
 
@@ -41,7 +39,7 @@ labels = st.dictionaries(texts, texts, max_size=4)
 
 
 @st.composite
-def instances(draw: st.DrawFn) -> Instance:
+def instances(draw):
     """Draw an instance with any text wherever a request may have any."""
     rules = Rules(
         selector=draw(texts),
@@ -58,7 +56,7 @@ def instances(draw: st.DrawFn) -> Instance:
 class Story:
     """One instance goes through every transition; after each the whole ledger is read in every way there is."""
 
-    def __init__(self, wire: Wire, names: Names, one: Instance) -> None:
+    def __init__(self, wire, names, one):
         self.wire, self.names, self.said, self.now_s = wire, names, one, NOW_S
         self.ledger = clocked_ledger(wire, names)
         self.wait(0.0)
@@ -66,22 +64,20 @@ class Story:
         self.follower.poll()
         self.number, _ = self.ledger.lease("check", "test", 1e6)
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds):
         """Let the server's clock go on."""
         self.now_s += seconds
         self.wire.one("SET", self.names.key("clock"), f"{self.now_s:.6f}")
 
-    def on(self, *machines: str) -> list[Candidate]:
+    def on(self, *machines):
         """Return machines with limits on a sum and on the role of the instance."""
         limits = [Limit(total("cpu"), 9.0, "full"), Limit(in_role(self.said.cluster, self.said.role), 9.0, "roles")]
         return [Candidate(machine, -1, limits) for machine in machines]
 
-    def now(self) -> Instance:
-        found = self.ledger.find(self.said.id)
-        assert found is not None
-        return found
+    def now(self):
+        return self.ledger.find(self.said.id)
 
-    def check(self, state: str, machine: str, to: str = "", new: Instance | None = None) -> None:
+    def check(self, state, machine, to="", new=None):
         """Read the record in each way; it must say what was said, and all sums must be those of the records."""
         found = self.now()
         assert (found.state, found.machine, found.moving.to if found.moving else "") == (state, machine, to)
@@ -101,12 +97,12 @@ class Story:
         raw = self.wire.one("ZRANGEBYSCORE", self.names.ledger("leavers"), "-inf", "+inf")
         assert len(self.ledger.leavers()) == len(raw)
 
-    def done(self, transition: Transition) -> None:
+    def done(self, transition):
         """Assert that a step was done, and that its own answer has the record that is stored."""
         (outcome,) = transition.outcomes
         assert (outcome.kind, outcome.instance) == ("done", self.now())
 
-    def change(self, **fields: Any) -> None:
+    def change(self, **fields):
         """Update some fields of the instance, a moving one where it is and where it moves to."""
         old = self.now()
         new = msgspec.structs.replace(old, **fields)
@@ -114,24 +110,24 @@ class Story:
         stays = self.on(old.machine, old.moving.to) if old.moving else self.on(old.machine)
         self.done(self.ledger.update([Change(old, new, stays)]))
 
-    def begin(self, to: str, new: Instance | None = None, lasts_s: float = 60.0) -> None:
+    def begin(self, to, new=None, lasts_s=60.0):
         """Begin a move, perhaps with another size."""
         self.done(self.ledger.begin_move(self.now(), self.on(to), lasts_s, new=new))
 
-    def larger(self, rules: Rules | None) -> Instance:
+    def larger(self, rules):
         return msgspec.structs.replace(self.now(), amounts=amounts_of(2.0, 3e9), maxmemory=5.0, rules=rules)
 
-    def repair(self) -> None:
+    def repair(self):
         """Have the record written again, and the rows of both of its machines."""
         held = self.now()
         assert self.ledger.repair(self.number or 0, Difference("instance", held.id, "", b"", instance=held)) == "done"
 
-    def rename(self, old: str, new: str) -> None:
+    def rename(self, old, new):
         """Give a machine another name."""
         assert self.ledger.rename(old, new, self.ledger.machine_versions()[old], [self.said.id])
 
 
-def as_said(record: Instance) -> list[tuple[str, Any]]:
+def as_said(record):
     """Return the fields that the scorer says."""
     return [(name, getattr(record, name)) for name in record.__struct_fields__ if name not in OF_THE_SCRIPTS]
 
@@ -146,9 +142,7 @@ runs = count()
     later={"moving_from": "x"},
     rules=None,
 )
-def test_whatever_a_record_says_every_transition_leaves_it_so(
-    wire: Wire, names: Names, one: Instance, later: dict[str, str], rules: Rules | None
-) -> None:
+def test_whatever_a_record_says_every_transition_leaves_it_so(wire, names, one, later, rules):
     """Any text in labels, names and rules: each step takes the record, writes what was said, and every reader reads it.
 
     A text that looks like a part of a record, as a label with the key ``moving_from``, is a text.
@@ -207,20 +201,18 @@ def test_whatever_a_record_says_every_transition_leaves_it_so(
     story.check("expired", "m1")
 
 
-def reserve(ledger: Ledger, instance_id: str, machine: str, ttl_s: float = 300.0) -> None:
+def reserve(ledger, instance_id, machine, ttl_s=300.0):
     record = instance_of(Request(id=instance_id, cpu=1.0), "", 0.0)
     (outcome,) = ledger.reserve([Wanted(record, ttl_s, [Candidate(machine, -1)])]).outcomes
     assert outcome.kind == "placed"
 
 
-def run(ledger: Ledger, instance_id: str, machine: str) -> Instance:
+def run(ledger, instance_id, machine):
     reserve(ledger, instance_id, machine)
-    record = ledger.confirm(instance_id).outcomes[0].instance
-    assert record is not None
-    return record
+    return ledger.confirm(instance_id).outcomes[0].instance
 
 
-def known(follower: Follower) -> set[tuple[str, float, float, float]]:
+def known(follower):
     """Return machine, start, end and cpu of every leaver that a scorer has."""
     leavers = follower.view.leavers
     slots, numbers = leavers.all()
@@ -232,7 +224,7 @@ def known(follower: Follower) -> set[tuple[str, float, float, float]]:
     }
 
 
-def test_who_starts_later_knows_who_left(wire: Wire, names: Names) -> None:
+def test_who_starts_later_knows_who_left(wire, names):
     """Released and moved instances are left behind where they ran; what was never confirmed leaves nothing."""
     ledger = Ledger(wire, names)
     following = Follower(ledger)
@@ -257,7 +249,7 @@ def test_who_starts_later_knows_who_left(wire: Wire, names: Names) -> None:
     }
 
 
-def test_who_starts_later_knows_where_starts_failed(wire: Wire, names: Names) -> None:
+def test_who_starts_later_knows_where_starts_failed(wire, names):
     """Of reservations and of what ran; a repeated release counts once. What never ran left nothing in the windows."""
     ledger = Ledger(wire, names)
     following = Follower(ledger)
@@ -277,7 +269,7 @@ def test_who_starts_later_knows_where_starts_failed(wire: Wire, names: Names) ->
     assert {machine for machine, *_ in known(starting)} == {"m2"}
 
 
-def test_a_failed_start_of_a_moving_instance_is_of_the_machine_it_moves_to(wire: Wire, names: Names) -> None:
+def test_a_failed_start_of_a_moving_instance_is_of_the_machine_it_moves_to(wire, names):
     """Both machines are free; the windows of the one it left still show it."""
     ledger = Ledger(wire, names)
     following = Follower(ledger)
@@ -297,7 +289,7 @@ def test_a_failed_start_of_a_moving_instance_is_of_the_machine_it_moves_to(wire:
     assert ledger.release("a", failed=True).outcomes[0].kind == "repeat"
 
 
-def test_leavers_are_bounded(wire: Wire, names: Names) -> None:
+def test_leavers_are_bounded(wire, names):
     """The setting bounds their number; a repeated release leaves nothing twice."""
     ledger = Ledger(wire, names, leavers_most=2)
     for number in range(4):
@@ -310,7 +302,7 @@ def test_leavers_are_bounded(wire: Wire, names: Names) -> None:
     assert len(known(follower)) == 2
 
 
-def test_what_ended_two_hours_ago_is_forgotten(wire: Wire, names: Names) -> None:
+def test_what_ended_two_hours_ago_is_forgotten(wire, names):
     """With each that leaves, those that no window shows are taken out."""
     clock = names.key("clock")
     ledger = Ledger(wire, names, time_source=f"{{redis.call('GET', '{clock}'), '0'}}")

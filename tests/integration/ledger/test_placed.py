@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,13 +11,12 @@ from ops.cli import main as cli
 from schemas.names import Names
 from scorer.client import AsyncClient, Client
 from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, scorer_process
 from tests.window_tables import publish, window_table
 
 
 @pytest.fixture(scope="module")
-def where(valkey: Valkey) -> Iterator[tuple[str, str]]:
+def where(valkey):
     """The server and the prefix of a scorer of ten machines."""
     names = Names(f"placed-{os.getpid()}")
     wire = Wire({"url": valkey.url})
@@ -32,11 +30,11 @@ def where(valkey: Valkey) -> Iterator[tuple[str, str]]:
         yield valkey.url, names.prefix
 
 
-def state(scorer: Client, one: str) -> str:
+def state(scorer, one):
     return scorer.instances(id=one).instances[0].state
 
 
-def test_what_was_placed_is_confirmed_at_the_end(where: tuple[str, str]) -> None:
+def test_what_was_placed_is_confirmed_at_the_end(where):
     """Each of several; none when no machine fits."""
     with Client(*where, timeout_s=60) as scorer:
         with scorer.placed(id="block", cpu=1, memory="1G", count=2) as placement:
@@ -47,7 +45,7 @@ def test_what_was_placed_is_confirmed_at_the_end(where: tuple[str, str]) -> None
             assert none.machine is None
 
 
-def test_what_was_placed_is_released_when_the_block_raises(where: tuple[str, str]) -> None:
+def test_what_was_placed_is_released_when_the_block_raises(where):
     """And the block's error goes on."""
     with Client(*where, timeout_s=60) as scorer:
         with pytest.raises(RuntimeError, match="did not start"), scorer.placed(id="fails", cpu=1):
@@ -55,10 +53,10 @@ def test_what_was_placed_is_released_when_the_block_raises(where: tuple[str, str
         assert state(scorer, "fails") == "released"
 
 
-def test_the_same_for_asyncio(where: tuple[str, str]) -> None:
+def test_the_same_for_asyncio(where):
     """With ``async with``."""
 
-    async def both() -> None:
+    async def both():
         async with AsyncClient(*where, timeout_s=60) as scorer:
             async with scorer.placed(id="later", cpu=1) as placement:
                 assert placement.machine in MACHINES
@@ -72,9 +70,7 @@ def test_the_same_for_asyncio(where: tuple[str, str]) -> None:
     asyncio.run(both())
 
 
-def test_doctor_finds_a_ghost_and_says_what_to_do(
-    where: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_finds_a_ghost_and_says_what_to_do(where, capsys, monkeypatch):
     """A word about a machine that is not there, exit code 1; JSON for programs; and a note on interfaces."""
     monkeypatch.setenv("WINDWARD_REDIS_URL", where[0])
     monkeypatch.setenv("WINDWARD_PREFIX", where[1])
@@ -93,7 +89,7 @@ def test_doctor_finds_a_ghost_and_says_what_to_do(
     assert "10 machines" in capsys.readouterr().out
 
 
-def test_doctor_without_servers_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_without_servers_says_so(capsys):
     """By name, within seconds."""
     began = time.monotonic()
     assert cli.main(["doctor", "--redis-url", "redis://127.0.0.1:1/0", "--kafka", "127.0.0.1:1"]) == 1
@@ -103,7 +99,7 @@ def test_doctor_without_servers_says_so(capsys: pytest.CaptureFixture[str]) -> N
     assert time.monotonic() - began < 30
 
 
-def test_up_names_a_dead_redis_at_once(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
+def test_up_names_a_dead_redis_at_once(capsys, tmp_path):
     """Before it starts anything that would wait for it."""
     began = time.monotonic()
     assert (

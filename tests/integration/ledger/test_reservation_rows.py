@@ -1,21 +1,15 @@
 """The in-house study's reservations, row by row, on the ledger itself: what others reserved is not given away."""
 
-from typing import Any
-
 import pytest
 
-from schemas.names import Names
-from schemas.rpc.request import Request
 from scorer.ledger.record.instance import copy_with, request_digest
 from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.store.follower import Follower
-from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.steps import run_to_end
 from scorer.placement.placer import Placing
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile_file import parse_profile
-from scorer.wire import Wire
 from tests.integration.ledger.test_ledger import clocked_ledger
 from tests.scorer.fleets import by_name, cases, fleet, machine, request, toml
 
@@ -30,25 +24,25 @@ DIFFERENT = {
 class World:
     """One machine, a ledger whose clock a row moves, and a placer."""
 
-    def __init__(self, wire: Wire, names: Names, inputs: dict[str, Any]) -> None:
+    def __init__(self, wire, names, inputs):
         node, self._wire, self._clock_key = inputs["machine"], wire, names.key("clock")
         capacity = node["allocatable"]
         self.fleet = fleet(machine(node["name"], capacity["cpu_millicores"] / 1000, capacity["memory_bytes"]))
         self.machine = node["name"]
-        self.ledger: Ledger = clocked_ledger(wire, names)
+        self.ledger = clocked_ledger(wire, names)
         self.follower = Follower(self.ledger)
         self.set_clock(inputs["now_unix_s"] - 100)
         self.placing = Placing(self.ledger, self.follower, clock=lambda: self.now_s)
 
-    def inputs(self) -> RankingInputs:
+    def inputs(self):
         return RankingInputs(self.fleet.snapshot, self.follower.view, FITS, self.now_s)
 
-    def set_clock(self, now_s: float) -> None:
+    def set_clock(self, now_s):
         """Move the time of the ledger and of the placer."""
         self.now_s = float(now_s)
         self._wire.one("SET", self._clock_key, f"{self.now_s:.6f}")
 
-    def reserve(self, asked: Request) -> None:
+    def reserve(self, asked):
         """Reserve, whatever the room, as it was done when there was room."""
         anyhow = Candidate(self.machine, self.follower.version(self.machine))
         record = copy_with(instance_of(asked, "", self.now_s), request=request_digest(asked))
@@ -56,7 +50,7 @@ class World:
         self.follower.absorb(self.ledger.reserve([wanted]))
 
 
-BATCHES: list[tuple[str, dict[str, Any], int]] = [
+BATCHES = [
     ("each by itself", {}, 2),
     ("all or nothing", {"all_or_nothing": True}, 2),
     ("on few machines", {"machines_max": 1}, 2),
@@ -68,9 +62,7 @@ BATCHES: list[tuple[str, dict[str, Any], int]] = [
 
 @pytest.mark.parametrize("free", [0, 2], ids=["of no room", "of room for one"])
 @pytest.mark.parametrize(("more", "count"), [row[1:] for row in BATCHES], ids=[row[0] for row in BATCHES])
-def test_a_batch_gets_what_has_just_expired(
-    wire: Wire, names: Names, free: int, more: dict[str, Any], count: int
-) -> None:
+def test_a_batch_gets_what_has_just_expired(wire, names, free, more, count):
     """Its own script ends what is due, and what had no machine before is planned again; the rest is refused."""
     node = {"name": "m1", "allocatable": {"cpu_millicores": 4_000, "memory_bytes": 4_000}}
     world = World(wire, names, {"machine": node, "now_unix_s": 1_000})
@@ -85,7 +77,7 @@ def test_a_batch_gets_what_has_just_expired(
     assert "before" not in world.ledger.all_instances()
 
 
-def test_a_batch_is_planned_anew_once(wire: Wire, names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_planned_anew_once(wire, names, monkeypatch):
     """Where something ends during each try, what has no room is refused as elsewhere."""
     node = {"name": "m1", "allocatable": {"cpu_millicores": 4_000, "memory_bytes": 4_000}}
     world = World(wire, names, {"machine": node, "now_unix_s": 1_000})
@@ -94,7 +86,7 @@ def test_a_batch_is_planned_anew_once(wire: Wire, names: Names, monkeypatch: pyt
         world.reserve(request(id=f"before{n}", ttl_s=n + 1, cpu=0.001, memory=1))
     plain, tries = world.ledger.reserve, []
 
-    def reserve(*wanted: Any, **more: Any) -> Any:
+    def reserve(*wanted, **more):
         tries.append(world.now_s)
         world.set_clock(world.now_s + 1)
         return plain(*wanted, **more)
@@ -106,7 +98,7 @@ def test_a_batch_is_planned_anew_once(wire: Wire, names: Names, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("row", cases("reservation", "unicore_filter"), ids=by_name)
-def test_reservations_of_others_are_kept(wire: Wire, names: Names, row: dict[str, Any]) -> None:
+def test_reservations_of_others_are_kept(wire, names, row):
     """Nobody gets what is reserved for others, in whatever order; who comes with its own id gets its reservation."""
     inputs = row["inputs"]
     world = World(wire, names, inputs)

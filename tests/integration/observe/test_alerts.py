@@ -3,14 +3,13 @@
 import os
 import shutil
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from ops.stack.servers.process import wait_until
 from ops.stack.stack import Stack, StackSettings
 from tests.grafana.prometheus import Prometheus
-from tests.ops.test_inhibitions import Labels, not_inhibited
+from tests.ops.test_inhibitions import not_inhibited
 
 pytestmark = [
     pytest.mark.skipif(
@@ -31,7 +30,7 @@ FAILURES = {
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def stack(tmp_path_factory):
     """A small stack whose pages are scraped every five seconds."""
     settings = StackSettings(
         kafka_port=0, redis_port=0, metrics_port=0, prometheus=True, prometheus_port=0, prometheus_interval_s=5,
@@ -43,13 +42,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 @pytest.mark.parametrize(("frozen", "guilty"), FAILURES.items(), ids=list(FAILURES))
-def test_an_outage_pages_once_for_what_it_is(stack: Stack, frozen: str, guilty: str) -> None:
+def test_an_outage_pages_once_for_what_it_is(stack, frozen, guilty):
     """From the first notification for two minutes; when the process goes on, nothing fires any longer."""
     prometheus = Prometheus(stack.prometheus.url)
 
-    def told() -> list[str]:
+    def told():
         alerts = prometheus.get("alerts")["alerts"]
-        firing: list[Labels] = [alert["labels"] for alert in alerts if alert["state"] == "firing"]
+        firing = [alert["labels"] for alert in alerts if alert["state"] == "firing"]
         firing = [labels for labels in firing if labels["severity"] != "info"]  # a machine may be hot by chance
         return sorted({alert["alertname"] for alert in not_inhibited(firing)})
 

@@ -7,12 +7,11 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 import pytest
@@ -32,13 +31,13 @@ from scorer.client import Client, WindwardError
 from scorer.commands.machines import machines as machines_command
 from scorer.ranking.profiles.catalogue import load_profiles
 from streams.worker.topics import TopicSettings
-from tests.grafana.asked import FOLDER, Asked, Choice, choices, interpolate, legend, panels, queries
-from tests.grafana.prometheus import Prometheus, Series
+from tests.grafana.asked import FOLDER, Choice, choices, interpolate, legend, panels, queries
+from tests.grafana.prometheus import Prometheus
 from tests.integration.kubernetes.test_evictor import evictor
 from tests.ops.metrics import exposed_metrics
 from tests.support.extender_process import extender, order
 from tests.support.fresh import all_fresh
-from tests.support.kube_api import KubeApi, kube_api
+from tests.support.kube_api import kube_api
 
 pytestmark = [
     pytest.mark.slow,
@@ -79,14 +78,14 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def api() -> Iterator[KubeApi]:
+def api():
     with kube_api() as made:
         made.put("pod", HERE)
         yield made
 
 
 @pytest.fixture(scope="module")
-def run(api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def run(api, tmp_path_factory):
     """Start everything, let it place, confirm, refuse and release for a while."""
     settings = StackSettings(
         kafka_port=0, redis_port=0, metrics_port=0, prometheus=True, prometheus_port=0, prometheus_interval_s=STEP_S,
@@ -110,7 +109,6 @@ def run(api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]
         evictor(stack.redis_url, Names("windward"), api.url) as evictors,
         KafkaProducer(bootstrap_servers=stack.kafka) as producer,
     ):
-        assert stack.prometheus is not None
         with redis.Redis.from_url(stack.redis_url) as server:  # what chances came true takes half an hour to be seen
             server.set(Names("windward").learned, msgspec.json.encode(Learned(chances=CHANCES)))
         scrape(stack, "windward-evictor", int(evictors.rpartition(":")[2]), OURS)
@@ -120,7 +118,7 @@ def run(api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]
         assert machines_command.main(["cordon", HERE, "--redis-url", stack.redis_url], {}) == 0
         number = 0
 
-        def work() -> bool:
+        def work():
             nonlocal number
             number += 1
             client.place(cpu=0.5, memory="1G", id=f"i{number}")
@@ -142,20 +140,20 @@ def run(api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]
             yield found
 
 
-def confirm_on(client: Client, name: str, machine: Callable[[], str]) -> None:
+def confirm_on(client, name, machine):
     """Confirm an instance on a machine as soon as it takes one: on a slow host its data are stale for a moment."""
     wait_until(lambda: client.place(cpu=1, memory="1G", id=name, machine=machine())["machine"], 90, f"{name} is placed")
     client.confirm(name)
 
 
-def worst(client: Client) -> str:
+def worst(client):
     """Return the last of the machines that take a small instance; a cordoned one where none does."""
     candidates = client.rank(cpu=1, top=MACHINES)["candidates"]
     return candidates[-1]["machine"] if candidates else HERE
 
 
 @contextmanager
-def bare_fleet(stack: Stack, prometheus: Prometheus) -> Iterator[None]:
+def bare_fleet(stack, prometheus):
     """Show the same machines as a second fleet, by an exporter alone with default settings: no label, no class."""
     settings = ExporterSettings(redis_url=stack.redis_url, metrics_port=free_port())
     reader = Reader(settings)
@@ -172,7 +170,7 @@ def bare_fleet(stack: Stack, prometheus: Prometheus) -> Iterator[None]:
 
 
 @contextmanager
-def asked_extender(stack: Stack) -> Iterator[None]:
+def asked_extender(stack):
     """Ask till the end: an extender that Prometheus scrapes, twice a second as a scheduler does, and a planner."""
     ended = threading.Event()
     with (
@@ -181,7 +179,7 @@ def asked_extender(stack: Stack) -> Iterator[None]:
         ThreadPoolExecutor(1) as thread,
     ):
 
-        def ask() -> None:
+        def ask():
             number = 0
             while not ended.wait(0.5):
                 order(port, [HERE, "sim-00004"], f"pod{(number := number + 1)}")
@@ -198,9 +196,8 @@ def asked_extender(stack: Stack) -> Iterator[None]:
         asking.result()
 
 
-def scrape(stack: Stack, job: str, port: int, fleet: str) -> None:
+def scrape(stack, job, port, fleet):
     """Have Prometheus scrape one more page."""
-    assert stack.prometheus is not None
     path = stack.settings.state_dir / "prometheus" / "prometheus.yml"
     configuration = json.loads(path.read_text())
     page = {"targets": [f"127.0.0.1:{port}"], "labels": {"fleet": fleet}}
@@ -213,18 +210,18 @@ def scrape(stack: Stack, job: str, port: int, fleet: str) -> None:
     stack.prometheus.signal(signal.SIGHUP)
 
 
-def usable(answer: Any) -> bool:
+def usable(answer):
     """Whether all machines are known with fresh data, and most take an instance, whatever the time of day."""
     known = answer["fleet"] > MACHINES and not [one for one in answer["refusals"] if one["filter"] == "fresh"]
     return known and answer["feasible"] > MACHINES // 2
 
 
-def missing_metrics(prometheus: Prometheus) -> set[str]:
+def missing_metrics(prometheus):
     """Return what we expose and Prometheus does not have yet; a threshold of one machine nobody has set."""
     return exposed_metrics() - prometheus.metrics() - {"windward_machine_threshold_ratio"}
 
 
-def settled(run: Run) -> bool:
+def settled(run):
     """Whether the slowest to come are there: what is recorded from rates, of placements and releases."""
     now = time.time()
     recorded = run.prometheus.over("windward:scorer_query_duration_seconds:p99_rate5m >= 0", now - 60, now, STEP_S)
@@ -232,7 +229,7 @@ def settled(run: Run) -> bool:
     return "release" in enough and bool(run.prometheus.at("windward:scorer_conflicts:ratio_rate5m", now))
 
 
-def values(machine: str = "sim-00004") -> dict[str, str]:
+def values(machine="sim-00004"):
     """Return the choices a user may have made."""
     return {
         "fleet": "windward", "window": "5m", "resource": "cpu", "label": "zone", "value": ".*", "machine": machine,
@@ -240,7 +237,7 @@ def values(machine: str = "sim-00004") -> dict[str, str]:
     }  # fmt: skip
 
 
-def cases() -> list[Any]:
+def cases():
     """Every query of every dashboard."""
     found = []
     for path in sorted(FOLDER.glob("*.json")):
@@ -250,27 +247,27 @@ def cases() -> list[Any]:
     return found
 
 
-def once(series: Sequence[Series], asked: Asked) -> None:
+def once(series, asked):
     """Every series has a name of its own, made of labels it has."""
     names = [legend(asked.legend, labels) for labels, _ in series]
     assert len(set(names)) == len(names), names
     assert "" not in names
 
 
-def is_timeseries(series: Sequence[Series], asked: Asked) -> None:
+def is_timeseries(series, asked):
     """Lines with names of their own and a number at the end."""
     once(series, asked)
     assert all(len(points) >= 2 for _, points in series)
     assert any(math.isfinite(points[-1][1]) for _, points in series)
 
 
-def is_stat(series: Sequence[Series], asked: Asked) -> None:
+def is_stat(series, asked):
     """Figures with names of their own, before a line of the past or of this moment alone."""
     (once if asked.instant else is_timeseries)(series, asked)
     assert any(math.isfinite(points[-1][1]) for _, points in series)
 
 
-def is_heatmap(series: Sequence[Series], asked: Asked) -> None:
+def is_heatmap(series, asked):
     """Buckets that hold more the higher they reach, up to all machines."""
     once(series, asked)
     buckets = sorted((float(labels["le"]), points[-1][1]) for labels, points in series)
@@ -279,14 +276,14 @@ def is_heatmap(series: Sequence[Series], asked: Asked) -> None:
     assert buckets[-1][1] >= MACHINES
 
 
-def is_table(series: Sequence[Series], asked: Asked) -> None:
+def is_table(series, asked):
     """Rows by a label they all have, each once."""
     by = "job" if "build_info" in asked.expression else "alertname" if "ALERTS" in asked.expression else "machine"
     rows = [labels[by] for labels, _ in series]
     assert len(set(rows)) == len(rows)
 
 
-SHAPES: dict[str, Callable[[Sequence[Series], Asked], None]] = {
+SHAPES = {
     "timeseries": is_timeseries,
     "stat": is_stat,
     "bargauge": once,
@@ -296,7 +293,7 @@ SHAPES: dict[str, Callable[[Sequence[Series], Asked], None]] = {
 
 
 @pytest.mark.parametrize("asked", cases())
-def test_a_query_has_data_of_its_shape(run: Run, asked: Asked) -> None:
+def test_a_query_has_data_of_its_shape(run, asked):
     """Each is executed as Grafana would; an empty answer is a mistake in the query, or a metric that is gone."""
     now = time.time()
     if asked.kind == "variable":
@@ -321,7 +318,7 @@ def test_a_query_has_data_of_its_shape(run: Run, asked: Asked) -> None:
             time.sleep(STEP_S)
 
 
-def has_its_shape(run: Run, asked: Asked) -> None:
+def has_its_shape(run, asked):
     """Fail unless the query has its data now."""
     now = time.time()
     if asked.instant:
@@ -337,7 +334,7 @@ def has_its_shape(run: Run, asked: Asked) -> None:
 @pytest.mark.parametrize("choice", get_args(Choice))
 @pytest.mark.parametrize("fleet", [OURS, BARE])
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
-def test_no_query_fails_by_a_choice(run: Run, path: Path, fleet: str, choice: Choice) -> None:
+def test_no_query_fails_by_a_choice(run, path, fleet, choice):
     """Prometheus takes every query with each variable at its default, its first and its last value.
 
     On a fleet with labels, classes, moves and a recorder, and on one without.
@@ -349,7 +346,7 @@ def test_no_query_fails_by_a_choice(run: Run, path: Path, fleet: str, choice: Ch
             run.prometheus.at(asked.expression, time.time())
 
 
-def empty_panels(run: Run, name: str, choice: Choice) -> dict[str, bool]:
+def empty_panels(run, name, choice):
     """Return whether each panel without data is in an open row, by title, on the fleet of an exporter alone."""
     dashboard = json.loads((FOLDER / f"{name}.json").read_text())
     chosen = choices(dashboard, run.prometheus.variable, choice, fleet=BARE) | {"__rate_interval": f"{8 * STEP_S}s"}
@@ -364,7 +361,7 @@ def empty_panels(run: Run, name: str, choice: Choice) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize("name", ["fleet", "machine"])
-def test_what_is_empty_says_why_and_is_closed(run: Run, name: str) -> None:
+def test_what_is_empty_says_why_and_is_closed(run, name):
     """With the defaults of dashboard and exporter the open rows have data, but for what scorer and planner show."""
     empty = empty_panels(run, name, "default")
     expected = {"Newest sample", "Broken rules"} if name == "fleet" else set()
@@ -374,13 +371,13 @@ def test_what_is_empty_says_why_and_is_closed(run: Run, name: str) -> None:
 
 @pytest.mark.parametrize("choice", get_args(Choice))
 @pytest.mark.parametrize("name", [path.stem for path in sorted(FOLDER.glob("*.json"))])
-def test_what_is_empty_by_a_choice_says_why(run: Run, name: str, choice: Choice) -> None:
+def test_what_is_empty_by_a_choice_says_why(run, name, choice):
     """A label that only another fleet has, processes that this fleet does not run."""
     empty = empty_panels(run, name, choice)
     assert ("Mean by $label: $resource, $window" in empty) == ((name, choice) == ("fleet", "last"))
 
 
-def test_every_series_of_our_processes_says_its_fleet(run: Run) -> None:
+def test_every_series_of_our_processes_says_its_fleet(run):
     """The label is the process's own: none is renamed to make room for that of the target."""
     now = time.time()
     assert run.prometheus.at('{job=~"windward-.*",fleet=""}', now) == []
@@ -389,7 +386,7 @@ def test_every_series_of_our_processes_says_its_fleet(run: Run) -> None:
     assert [labels for labels, _ in agents] == [{"fleet": OURS}]
 
 
-def test_a_cordon_is_an_annotation(run: Run) -> None:
+def test_a_cordon_is_an_annotation(run):
     """Of the machine that is cordoned: 1, which Grafana draws; of others 0, which it does not."""
     for machine, value in ((HERE, 1.0), ("sim-00004", 0.0)):
         dashboard = json.loads((FOLDER / "machine.json").read_text())
@@ -397,7 +394,7 @@ def test_a_cordon_is_an_annotation(run: Run) -> None:
         assert run.prometheus.at(asked.expression, time.time())[0][1][0][1] == value
 
 
-def test_every_rule_is_evaluated(run: Run) -> None:
+def test_every_rule_is_evaluated(run):
     """Prometheus has read both files and no rule fails; a healthy stack fires nothing critical."""
     rules = [rule for group in run.prometheus.get("rules")["groups"] for rule in group["rules"]]
     assert len(rules) >= 25
@@ -413,7 +410,7 @@ def test_every_rule_is_evaluated(run: Run) -> None:
     assert not set(firing) & set(critical)
 
 
-def test_every_process_is_scraped_without_a_warning(run: Run) -> None:
+def test_every_process_is_scraped_without_a_warning(run):
     """All targets are up: each kind of process, and two scorers and exporters."""
     targets = run.prometheus.get("targets")["activeTargets"]
     assert sorted(each["labels"]["job"] for each in targets) == [
@@ -422,13 +419,13 @@ def test_every_process_is_scraped_without_a_warning(run: Run) -> None:
         "windward-scorer", "windward-stream",
     ]  # fmt: skip
 
-    def without_error() -> bool:  # one scrape may take longer than its second where the cores are busy
+    def without_error():  # one scrape may take longer than its second where the cores are busy
         return all(each["health"] == "up" for each in run.prometheus.get("targets")["activeTargets"])
 
     wait_until(without_error, 30, "all targets are up")
 
 
-def test_the_stack_says_where_prometheus_is(run: Run, tmp_path: Path) -> None:
+def test_the_stack_says_where_prometheus_is(run, tmp_path):
     """A second one on the same port is refused by the setting's name."""
     port = int(run.prometheus._url.rpartition(":")[2])
     settings = StackSettings(

@@ -7,9 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -19,17 +17,17 @@ from ops.stack.servers.process import wait_until
 from schemas.messages.process import KINDS, SILENT_S, missing, read_processes, running
 from schemas.names import Names
 from schemas.process.presence import Presence
-from tests.conftest import Valkey, free_port
+from tests.conftest import free_port
 from tests.integration.stack.test_stack_up import ANY_PORTS, WINDWARD, descendants, environ, up
 
 
-def test_a_heartbeat_is_written_and_removed_at_the_end(valkey: Valkey, names: Names) -> None:
+def test_a_heartbeat_is_written_and_removed_at_the_end(valkey, names):
     """With goodbye it is gone; without, it is missed when it is silent; what is an hour old, the next one removes."""
     server = valkey.connect()
     key = names.processes("exporter")
 
-    def known() -> dict[str, Any]:
-        fields: Any = server.hgetall(key)
+    def known():
+        fields = server.hgetall(key)
         return dict(read_processes(fields))
 
     with Presence("exporter", names, {"url": valkey.url}, name="a", page="http://h:1"):
@@ -49,7 +47,7 @@ def test_a_heartbeat_is_written_and_removed_at_the_end(valkey: Valkey, names: Na
     assert set(known()) == {"b", "c"}
 
 
-def test_a_process_goes_on_without_its_heartbeat(valkey: Valkey, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_process_goes_on_without_its_heartbeat(valkey, caplog):
     """A user without the right is told once."""
     valkey.connect().execute_command("ACL", "SETUSER", "narrow", "on", "nopass", "-@all", "+ping", "+time")
     with Presence("record", Names("narrow"), {"url": valkey.url, "username": "narrow", "password": "x"}) as presence:
@@ -57,7 +55,7 @@ def test_a_process_goes_on_without_its_heartbeat(valkey: Valkey, caplog: pytest.
         assert presence.is_alive()
 
 
-def test_a_log_line_names_sentinels_by_their_address(names: Names, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_line_names_sentinels_by_their_address(names, caplog):
     """And not as redis-py shows them, with all their arguments."""
     port = free_port()
     with Presence("record", names, {"url": f"redis+sentinel://127.0.0.1:{port}/main/0"}):
@@ -71,11 +69,11 @@ def test_a_log_line_names_sentinels_by_their_address(names: Names, caplog: pytes
 class Doctor:
     """Asks doctor, and takes the time."""
 
-    def __init__(self, addresses: dict[str, Any], folder: Path) -> None:
+    def __init__(self, addresses, folder):
         self._where = ["--redis-url", addresses["redis_url"], "--kafka", addresses["kafka"]]
         self._folder = folder
 
-    def __call__(self) -> tuple[int, str]:
+    def __call__(self):
         """Return its exit code, and areas with what was found, warnings and errors alone."""
         began = time.monotonic()
         done = subprocess.run(
@@ -94,7 +92,7 @@ SLOWER = 2
 
 
 @pytest.fixture
-def stack(tmp_path: Path) -> Iterator[tuple[dict[str, int], Doctor, dict[str, Any]]]:
+def stack(tmp_path):
     """A stack of all processes: their ids by command, doctor, and the addresses."""
     more = ["--machines", "5", "--backfill-s", "600", "--record", "--planner", "--load-watcher"]
     with up(tmp_path, *ANY_PORTS, *more, WINDWARD_MACHINE=AGENT) as (process, addresses):
@@ -107,9 +105,7 @@ def stack(tmp_path: Path) -> Iterator[tuple[dict[str, int], Doctor, dict[str, An
 
 
 @pytest.mark.slow
-def test_frozen_and_killed_processes_are_named(
-    stack: tuple[dict[str, int], Doctor, dict[str, Any]], tmp_path: Path
-) -> None:
+def test_frozen_and_killed_processes_are_named(stack, tmp_path):
     """Within 30 s; a healthy stack is 0, before and after; a process that is started again is not missed."""
     pids, doctor, addresses = stack
     assert set(pids) == {*KINDS, "fleet", "agent"} - {"pods", "extender", "evictor"}

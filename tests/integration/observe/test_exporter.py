@@ -12,9 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
@@ -25,12 +23,11 @@ from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port, wait_un
 from ops.stack.stack import listens
 from schemas.names import Names
 from schemas.process.settings import SettingsError
-from tests.conftest import Valkey
 from tests.window_tables import publish, window_table
 
 
 @contextmanager
-def exporter(url: str, *flags: str, **environ: str) -> Iterator[tuple[LocalProcess, int]]:
+def exporter(url, *flags, **environ):
     port = free_port()
     command = [
         sys.executable,
@@ -49,7 +46,7 @@ def exporter(url: str, *flags: str, **environ: str) -> Iterator[tuple[LocalProce
         yield process, port
 
 
-def get(url: str, *, context: ssl.SSLContext | None = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
+def get(url, *, context=None, **headers):
     """Return status, headers and body."""
     request = urllib.request.Request(url, headers={name.replace("_", "-"): value for name, value in headers.items()})
     try:
@@ -60,9 +57,9 @@ def get(url: str, *, context: ssl.SSLContext | None = None, **headers: str) -> t
             return error.code, dict(error.headers), error.read()
 
 
-def samples(body: bytes) -> dict[str, list[tuple[dict[str, str], float]]]:
+def samples(body):
     """Return labels and values by metric; every series has the fleet, which is left out."""
-    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    found = {}
     for family in parse_text(body.decode()):
         for sample in family.samples:
             assert sample.labels.pop("fleet")
@@ -70,12 +67,12 @@ def samples(body: bytes) -> dict[str, list[tuple[dict[str, str], float]]]:
     return found
 
 
-def fill(url: str, names: Names, *partitions: list[str]) -> None:
+def fill(url, names, *partitions):
     """Write a window table a partition."""
     publish(url, names, [window_table(machines, partition=p) for p, machines in enumerate(partitions)])
 
 
-def test_redis_away_shows_no_old_value(tmp_path: Path) -> None:
+def test_redis_away_shows_no_old_value(tmp_path):
     """Up is 0 and no machine is shown; when the server is back, so are the machines. The log says each once."""
     with LocalValkey(directory=tmp_path / "valkey", append_only=True) as valkey:
         fill(valkey.url, Names(), ["a"])
@@ -100,10 +97,10 @@ def test_redis_away_shows_no_old_value(tmp_path: Path) -> None:
             assert said.count("exporter.redis.back") == 1
 
 
-def test_shards_share_the_machines(valkey: Valkey, names: Names) -> None:
+def test_shards_share_the_machines(valkey, names):
     """Two exporters of one fleet show each machine once together, and the whole fleet's figures each."""
     fill(valkey.url, names, ["a", "b"], ["c"], ["d", "e"])
-    machines: list[str] = []
+    machines = []
     for shard in ("1/2", "2/2"):
         with exporter(valkey.url, "--prefix", names.prefix, "--shard", shard) as (_, port):
             found = samples(get(f"http://{LOOPBACK}:{port}/metrics")[2])
@@ -112,7 +109,7 @@ def test_shards_share_the_machines(valkey: Valkey, names: Names) -> None:
     assert sorted(machines) == ["a", "b", "c", "d", "e"]
 
 
-def certificate(folder: Path) -> tuple[str, str]:
+def certificate(folder):
     """Return the files of a new certificate for loopback and its key."""
     cert, key = folder / "cert.pem", folder / "key.pem"
     command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
@@ -122,7 +119,7 @@ def certificate(folder: Path) -> tuple[str, str]:
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl here to make a certificate")
-def test_tls_and_password(valkey: Valkey, names: Names, tmp_path: Path) -> None:
+def test_tls_and_password(valkey, names, tmp_path):
     """Served by TLS only, to whoever knows the password; a client silent in its handshake holds up no other."""
     fill(valkey.url, names, ["a"])
     cert, key = certificate(tmp_path)
@@ -135,7 +132,7 @@ def test_tls_and_password(valkey: Valkey, names: Names, tmp_path: Path) -> None:
     ):
         page, trust = f"https://{LOOPBACK}:{port}", ssl.create_default_context(cafile=cert)
 
-        def basic(text: str) -> str:
+        def basic(text):
             return "Basic " + base64.b64encode(text.encode()).decode()
 
         with socket.create_connection((LOOPBACK, port)):
@@ -159,9 +156,7 @@ def test_tls_and_password(valkey: Valkey, names: Names, tmp_path: Path) -> None:
         assert "pass: word" not in process.log.read_text()
 
 
-def test_profiles_are_read_again_on_sighup_and_sigterm_ends_with_0(
-    valkey: Valkey, names: Names, tmp_path: Path
-) -> None:
+def test_profiles_are_read_again_on_sighup_and_sigterm_ends_with_0(valkey, names, tmp_path):
     """A file with a mistake replaces nothing; a good one is used by the next page."""
     fill(valkey.url, names, ["a"])
     profile = tmp_path / "mine.toml"
@@ -169,7 +164,7 @@ def test_profiles_are_read_again_on_sighup_and_sigterm_ends_with_0(
     flags = ["--prefix", names.prefix, "--profiles", str(profile), "--profile", "mine"]
     with exporter(valkey.url, *flags) as (process, port):
 
-        def filters() -> set[str]:
+        def filters():
             found = samples(get(f"http://{LOOPBACK}:{port}/metrics")[2])
             return {labels["filter"] for labels, _ in found["windward_fleet_probe_refusals"]}
 
@@ -204,7 +199,7 @@ def test_profiles_are_read_again_on_sighup_and_sigterm_ends_with_0(
         pytest.param(["--metrics-port", "0"], "metrics_port: ", id="no-port"),
     ],
 )  # fmt: skip
-def test_a_wrong_setting_is_named(flags: list[str], said: str) -> None:
+def test_a_wrong_setting_is_named(flags, said):
     """Nothing is served; the message begins with the setting."""
     with pytest.raises(SettingsError) as error:
         main(["--redis-url", f"redis://{LOOPBACK}:1/0", *flags], {})

@@ -4,15 +4,13 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import Iterator
 
 import psutil
 import pytest
 
 from ops.stack.servers.process import LocalProcess
-from schemas.names import Names
 from scorer.client import Client
-from tests.conftest import Valkey, free_port
+from tests.conftest import free_port
 from tests.integration.scorer.test_rpc import eventually, get, scorer_process
 from tests.window_tables import publish, window_table
 
@@ -21,7 +19,7 @@ IDLE = 1_100
 
 
 @pytest.fixture
-def descriptors() -> Iterator[None]:
+def descriptors():
     """Let this process, not the one under test, hold so many connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = IDLE + 500
@@ -33,11 +31,11 @@ def descriptors() -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_idle_connections_do_not_stop_a_scorer(valkey: Valkey, names: Names, descriptors: None) -> None:
+def test_idle_connections_do_not_stop_a_scorer(valkey, names, descriptors):
     """1,100 are opened and kept: queries and scrapes are answered, few descriptors are held, all are closed in time."""
     publish(valkey.url, names, [window_table(["m1", "m2"], at=time.time())])
     port = free_port()
-    idle: list[socket.socket] = []
+    idle = []
     with scorer_process(valkey.url, names, "--metrics-port", str(port)) as process:
         eventually(lambda: get(f"http://127.0.0.1:{port}/ready")[0] == 200)
         scorer = psutil.Process(process.pid)
@@ -58,12 +56,12 @@ def test_idle_connections_do_not_stop_a_scorer(valkey: Valkey, names: Names, des
                 connection.close()
 
 
-def connected(process: psutil.Process, port: int) -> int:
+def connected(process, port):
     """How many connections to a port of its own a process holds."""
     return sum(1 for each in process.net_connections("tcp") if each.laddr.port == port and each.status != "LISTEN")
 
 
-def test_an_agent_has_the_same_pages() -> None:
+def test_an_agent_has_the_same_pages():
     """Live without a broker, not ready without a delivery, no page where none is."""
     port = free_port()
     command = [

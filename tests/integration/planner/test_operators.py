@@ -2,15 +2,10 @@
 
 import json
 import os
-import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
-import redis
 
 from schemas.messages.proposal import read_proposal
 from schemas.names import Names
@@ -18,22 +13,20 @@ from schemas.rpc.envelope import Query
 from scorer.client import AsyncClient, Client, WindwardError
 from scorer.live.live_fleet import LiveFleet
 from scorer.rpc.methods.parameters import CallError
-from scorer.rpc.operators.operator_rules import TRIES, Entries, OperatorRules
-from scorer.wire import Wire
-from tests.conftest import Valkey
+from scorer.rpc.operators.operator_rules import TRIES, OperatorRules
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, planner_process, scorer_process
 from tests.support.in_process import run_command
 from tests.window_tables import publish, window_table
 
 
 @pytest.fixture(scope="module")
-def module_names() -> Names:
+def module_names():
     """A prefix shared by the tests of this file."""
     return Names(f"operators-{os.getpid()}")
 
 
 @pytest.fixture(scope="module")
-def running(valkey: Valkey, module_names: Names) -> Iterator[subprocess.Popen[bytes]]:
+def running(valkey, module_names):
     """One scorer and one planner on a fleet of ten machines."""
     publish(valkey.url, module_names, [window_table(MACHINES, at=time.time() + FRESH_S)])
     planner = planner_process(valkey.url, module_names, "--every", "0", "--drain-s", "0")
@@ -42,7 +35,7 @@ def running(valkey: Valkey, module_names: Names) -> Iterator[subprocess.Popen[by
 
 
 @pytest.fixture
-def client(valkey: Valkey, module_names: Names, running: subprocess.Popen[bytes]) -> Iterator[Client]:
+def client(valkey, module_names, running):
     """A client of that scorer, on a fleet without operators' rules."""
     with Client(valkey.url, module_names.prefix, timeout_s=60) as client:
         eventually(lambda: client.health()["ready"] and planned(client))
@@ -50,7 +43,7 @@ def client(valkey: Valkey, module_names: Names, running: subprocess.Popen[bytes]
         client.uncordon(machines=["m*", "*"])
 
 
-def planned(client: Client) -> bool:
+def planned(client):
     """Whether a planner answers."""
     try:
         return client.rebalance().rule == "overload"
@@ -58,16 +51,15 @@ def planned(client: Client) -> bool:
         return False
 
 
-def put(server: redis.Redis, where: str, query_id: str, method: str, **params: Any) -> None:
+def put(server, where, query_id, method, **params):
     server.lpush(where, json.dumps({"v": 1, "id": query_id, "method": method, "params": params}))
 
 
-def answer(server: redis.Redis, names: Names, query_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(eventually(lambda: server.lpop(names.reply(query_id))))
-    return found
+def answer(server, names, query_id):
+    return json.loads(eventually(lambda: server.lpop(names.reply(query_id))))
 
 
-def test_a_cordon_holds_for_the_next_placements(client: Client) -> None:
+def test_a_cordon_holds_for_the_next_placements(client):
     """And ends; the rules of the machine are in the answer."""
     assert client.cordon(machines=["m0[1-9]"])["rules"] == {name: {"cordon": True} for name in MACHINES[1:]}
     eventually(lambda: client.rank(cpu=1)["feasible"] == 1)
@@ -76,19 +68,19 @@ def test_a_cordon_holds_for_the_next_placements(client: Client) -> None:
     eventually(lambda: client.rank(cpu=1)["feasible"] == 10)
 
 
-async def _cordoned(url: str, prefix: str) -> Any:
+async def _cordoned(url, prefix):
     async with AsyncClient(url, prefix, timeout_s=60) as client:
         return (await client.cordon(machines=["m03"]))["rules"], (await client.uncordon(machines=["m03"]))["rules"]
 
 
-def test_the_same_for_asyncio(client: Client, valkey: Valkey, module_names: Names) -> None:
+def test_the_same_for_asyncio(client, valkey, module_names):
     """Both ways."""
     import asyncio
 
     assert asyncio.run(_cordoned(valkey.url, module_names.prefix)) == ({"m03": {"cordon": True}}, {"m03": {}})
 
 
-def test_a_wrong_machine_is_refused_in_words(client: Client) -> None:
+def test_a_wrong_machine_is_refused_in_words(client):
     """As every method does."""
     for params, code in (({"machines": ["m77"]}, "NOT_FOUND"), ({"machines": [7]}, "INVALID_ARGUMENT")):
         with pytest.raises(WindwardError) as refused:
@@ -96,7 +88,7 @@ def test_a_wrong_machine_is_refused_in_words(client: Client) -> None:
         assert refused.value.code == code
 
 
-def test_a_query_that_is_sent_twice_acts_once(client: Client, server: redis.Redis, module_names: Names) -> None:
+def test_a_query_that_is_sent_twice_acts_once(client, server, module_names):
     """It gets the answer that it got, and the machine stays as another query left it."""
     names = module_names
     put(server, names.operator_queries, "twice", "cordon", machines=["m02"])
@@ -109,9 +101,7 @@ def test_a_query_that_is_sent_twice_acts_once(client: Client, server: redis.Redi
     assert 0 < server.ttl(names.acted("cordon", "twice")) <= 121
 
 
-def test_a_dead_scorers_queries_go_back_where_they_came_from(
-    client: Client, server: redis.Redis, module_names: Names
-) -> None:
+def test_a_dead_scorers_queries_go_back_where_they_came_from(client, server, module_names):
     """One of operators is done; what came on the ordinary list does not get an operator's rights that way."""
     names = module_names
     server.zadd(names.scorers, {"dead": time.time() - 60})
@@ -123,7 +113,7 @@ def test_a_dead_scorers_queries_go_back_where_they_came_from(
     eventually(lambda: not server.exists(names.of_scorers.taken_of_operators("dead"), names.of_scorers.taken("dead")))
 
 
-def test_a_drain_plans_and_reserves(client: Client, server: redis.Redis, module_names: Names) -> None:
+def test_a_drain_plans_and_reserves(client, server, module_names):
     """What-if first: nothing changes. Then the machine takes no more, and each instance moves and is confirmed."""
     names = [f"leaves-{number}" for number in range(5)]
     for name in names:
@@ -151,7 +141,7 @@ def test_a_drain_plans_and_reserves(client: Client, server: redis.Redis, module_
         client.release(name)
 
 
-def test_a_drain_past_its_deadline_changes_nothing(client: Client, server: redis.Redis, module_names: Names) -> None:
+def test_a_drain_past_its_deadline_changes_nothing(client, server, module_names):
     """The machine is neither cordoned nor is an instance moved."""
     client.place(id="late", cpu=1, machine="m07").confirm()
     query = {"v": 1, "id": "late", "method": "drain", "deadline": time.time() - 1, "params": {"machines": ["m07"]}}
@@ -161,14 +151,12 @@ def test_a_drain_past_its_deadline_changes_nothing(client: Client, server: redis
     assert client.release("late").state == "released"
 
 
-def test_without_a_planner_a_scorer_says_so_at_once(
-    valkey: Valkey, names: Names, server: redis.Redis, wire: Wire
-) -> None:
+def test_without_a_planner_a_scorer_says_so_at_once(valkey, names, server, wire):
     """What it answers itself it answers; the query with the rights of a deployer is refused by a planner, too."""
     publish(wire, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
     with scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=30) as client:
         eventually(lambda: client.health()["ready"])
-        asked: list[tuple[str, dict[str, Any]]] = [
+        asked = [
             ("drain", {"machines": ["m01"], "apply": True}), ("plan", {"instances": []}), ("rebalance", {}),
             ("capacity", {"cpu": 1}),
         ]  # fmt: skip
@@ -191,9 +179,7 @@ def test_without_a_planner_a_scorer_says_so_at_once(
             eventually(lambda: client.capacity(cpu=1) and None)
 
 
-def test_a_command_asks_the_scorer_and_does_without(
-    client: Client, server: redis.Redis, valkey: Valkey, module_names: Names
-) -> None:
+def test_a_command_asks_the_scorer_and_does_without(client, server, valkey, module_names):
     """The same words and the same entries; an unknown name gets a hint either way."""
     absent = Names(f"{module_names.prefix}-absent")
     publish(valkey.url, absent, [window_table(MACHINES, at=time.time())])
@@ -213,7 +199,7 @@ def test_a_command_asks_the_scorer_and_does_without(
 
 
 @pytest.fixture
-def instances(client: Client) -> Iterator[list[str]]:
+def instances(client):
     """Six instances on two machines; one of them stays."""
     names = [f"there-{number}" for number in range(6)]
     for number, name in enumerate(names):
@@ -238,15 +224,8 @@ PLANNED = [
 
 @pytest.mark.parametrize("words", PLANNED, ids=" ".join)
 def test_a_command_prints_what_the_planner_plans(
-    client: Client,
-    instances: list[str],
-    valkey: Valkey,
-    module_names: Names,
-    server: redis.Redis,
-    words: tuple[str, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    client, instances, valkey, module_names, server, words, tmp_path, monkeypatch
+):
     """It reads no fleet; a profile's file goes with the query."""
     eventually(lambda: server.hlen(module_names.processes("scorer")))
     file = tmp_path / "wanted.jsonl"
@@ -264,17 +243,17 @@ def test_a_command_prints_what_the_planner_plans(
 # ---- the script alone
 
 
-def changed(rules: OperatorRules, query_id: str, deadline: float, **facts: Any) -> bytes:
+def changed(rules, query_id, deadline, **facts):
     """Write facts of one machine."""
     query = Query(id=query_id, method="cordon", deadline=deadline)
 
-    def said(after: Entries) -> bytes:
+    def said(after):
         return msgspec.json.encode(after)
 
     return rules.change(query, ["m1"], facts, said)
 
 
-def test_a_frozen_scorer_writes_nothing(wire: Wire, server: redis.Redis, names: Names) -> None:
+def test_a_frozen_scorer_writes_nothing(wire, server, names):
     """It wakes after the deadline: neither on what is there, nor on nothing, nor is the version raised."""
     rules = OperatorRules(wire, names)
     for stored in ({}, {"m1": '{"labels":{"a":"b"}}'}):
@@ -291,18 +270,18 @@ class Crossed(OperatorRules):
 
     left, server, names = 0, None, Names()
 
-    def read(self, machines: Any) -> list[bytes]:
+    def read(self, machines):
         found = super().read(machines)
         if self.left:
             self.left -= 1
-            self.server.hset(self.names.operator, "m1", f'{{"labels":{{"left":"{self.left}"}}}}')  # type: ignore[attr-defined]
+            self.server.hset(self.names.operator, "m1", f'{{"labels":{{"left":"{self.left}"}}}}')
         return found
 
 
-def test_what_another_wrote_meanwhile_stays(wire: Wire, server: redis.Redis, names: Names) -> None:
+def test_what_another_wrote_meanwhile_stays(wire, server, names):
     """The entry is read again; after too many tries it is left, and said so."""
     rules = Crossed(wire, names)
-    rules.server, rules.names, rules.left = server, names, 3  # type: ignore[assignment]
+    rules.server, rules.names, rules.left = server, names, 3
     changed(rules, "crossed", time.time() + 60, cordon=True)
     assert msgspec.json.decode(server.hget(names.operator, "m1") or b"") == {"labels": {"left": "0"}, "cordon": True}
     rules.left = TRIES

@@ -8,16 +8,14 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 import redis
 
-from schemas.messages.proposal import MoveProposal, begun_move, read_proposal
+from schemas.messages.proposal import begun_move, read_proposal
 from schemas.names import Names
 from schemas.rpc.request import Request, read_request
 from scorer.client import Client
@@ -33,7 +31,7 @@ from scorer.planner.proposer import Metrics, MovesQueue, Proposer
 from scorer.planner.settings import PlannerSettings, balanced
 from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.wire import Wire
-from tests.conftest import Valkey, free_port, stop
+from tests.conftest import free_port, stop
 from tests.integration.scorer.test_rpc import eventually, planner_process, scorer_process
 from tests.rows import each_row
 from tests.support.fleet_label import without_fleet
@@ -51,7 +49,7 @@ LOADS = [0.97, 0.2, 0.3]
 class Fleet:
     """One hot machine with four instances, two cold ones."""
 
-    def __init__(self, wire: Wire, names: Names) -> None:
+    def __init__(self, wire, names):
         self.wire, self.names, self.ledger = wire, names, Ledger(wire, names)
         publish(wire, names, [window_table(MACHINES, utilization=LOADS, at=time.time() + 60)])
         ids = [f"i{number}" for number in range(4)]
@@ -60,7 +58,7 @@ class Fleet:
         for one in ids:
             self.ledger.confirm(one)
 
-    def daemon(self, url: str, name: str, wire: Wire | None = None, **more: Any) -> Proposer:
+    def daemon(self, url, name, wire=None, **more):
         """The rounds of a planner, in this process, that turn when the test says."""
         settings = PlannerSettings(
             redis_url=url, prefix=self.names.prefix, name=name, rest_s=0.0, moves_max=2, **{"lease_s": 30.0, **more}
@@ -71,25 +69,24 @@ class Fleet:
         read = LiveFleet(wire, ledger, self.names).read
         return Proposer(settings, ledger, read, MovesQueue(wire, self.names), profile, Metrics())
 
-    def proposals(self, key: str) -> list[MoveProposal]:
+    def proposals(self, key):
         """The messages of a list, the next one first."""
         found = [read_proposal(raw) for raw in self.wire.one("LRANGE", key, 0, -1)]
         return [one for one in found if one is not None][::-1]
 
     @property
-    def waiting(self) -> list[MoveProposal]:
+    def waiting(self):
         return self.proposals(self.names.moves_waiting)
 
-    def take(self) -> bytes:
+    def take(self):
         """Take the next message, as the program that moves instances does."""
-        raw: bytes = self.wire.one("BLMOVE", self.names.moves_waiting, self.names.moves_taken, "RIGHT", "LEFT", 1)
-        return raw
+        return self.wire.one("BLMOVE", self.names.moves_waiting, self.names.moves_taken, "RIGHT", "LEFT", 1)
 
-    def acknowledge(self, raw: bytes) -> int:
+    def acknowledge(self, raw):
         """Take it off the list; 0: it was withdrawn."""
         return int(self.wire.one("LREM", self.names.moves_taken, 1, raw))
 
-    def move(self, proposal: MoveProposal) -> None:
+    def move(self, proposal):
         """Have the ledger know that the instance has moved."""
         follower = Follower(self.ledger)
         follower.poll()
@@ -100,18 +97,18 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet(wire: Wire, names: Names) -> Fleet:
+def fleet(wire, names):
     """A hot machine and two cold ones, under a prefix of the test."""
     return Fleet(wire, names)
 
 
-def counted(daemon: Proposer) -> dict[str, float]:
+def counted(daemon):
     samples = [sample for family in daemon._metrics.registry.collect() for sample in family.samples]
     named = [one for one in samples if one.name == "windward_planner_proposals_total" and one.value]
     return {one.labels["outcome"]: one.value for one in named}
 
 
-def test_a_server_that_can_lose_the_ledger_is_told(fleet: Fleet, valkey: Valkey) -> None:
+def test_a_server_that_can_lose_the_ledger_is_told(fleet, valkey):
     """A turn looks at the ledger's server: the metric and the text are there while it may evict."""
     before = fleet.wire.one("CONFIG", "GET", "maxmemory-policy")[1]
     daemon = fleet.daemon(valkey.url, "r")
@@ -128,7 +125,7 @@ def test_a_server_that_can_lose_the_ledger_is_told(fleet: Fleet, valkey: Valkey)
         daemon.stop()
 
 
-def test_broken_rules_are_counted_by_the_holder_of_the_lease(valkey: Valkey, fleet: Fleet) -> None:
+def test_broken_rules_are_counted_by_the_holder_of_the_lease(valkey, fleet):
     """By cause, each with a series; another planner has none, nor one that lost the lease. Rule repair mends them."""
     asked = read_request({"cpu": 0.1, "cluster": "c", "anti_affinity": [{"instances": {"cluster": "c"}}]})
     there = [instance_of(asked, "", 0.0, name) for name in ("c1", "c2")]
@@ -137,7 +134,7 @@ def test_broken_rules_are_counted_by_the_holder_of_the_lease(valkey: Valkey, fle
         fleet.ledger.confirm(name)
     one, two = fleet.daemon(valkey.url, "one", rule="repair"), fleet.daemon(valkey.url, "two")
 
-    def told(daemon: Proposer) -> dict[str, float]:
+    def told(daemon):
         (family,) = daemon._metrics.broken.collect()
         return {sample.labels["why"]: sample.value for sample in family.samples}
 
@@ -156,7 +153,7 @@ def test_broken_rules_are_counted_by_the_holder_of_the_lease(valkey: Valkey, fle
     assert (told(one), sum(told(two).values())) == ({}, 1)
 
 
-def test_a_move_is_proposed_taken_done(valkey: Valkey, fleet: Fleet) -> None:
+def test_a_move_is_proposed_taken_done(valkey, fleet):
     """Once each; while it is open the plan sees it as made, and when the ledger has it the next ones follow."""
     one, now_s = fleet.daemon(valkey.url, "one"), time.time()
     one.turn(now_s)
@@ -177,7 +174,7 @@ def test_a_move_is_proposed_taken_done(valkey: Valkey, fleet: Fleet) -> None:
     assert first[0].instance not in {each.instance for each in fleet.waiting}
 
 
-def test_what_is_done_without_a_word_is_withdrawn(valkey: Valkey, fleet: Fleet) -> None:
+def test_what_is_done_without_a_word_is_withdrawn(valkey, fleet):
     """A program that died after the move: the ledger says that it is done, and the message goes."""
     one, now_s = fleet.daemon(valkey.url, "one"), time.time()
     one.turn(now_s)
@@ -188,7 +185,7 @@ def test_what_is_done_without_a_word_is_withdrawn(valkey: Valkey, fleet: Fleet) 
     assert fleet.acknowledge(raw) == 0
 
 
-def test_what_is_not_acknowledged_in_time_is_delivered_again(valkey: Valkey, fleet: Fleet) -> None:
+def test_what_is_not_acknowledged_in_time_is_delivered_again(valkey, fleet):
     """A program that died before the move: the next one gets it, and the first one's acknowledgement has no effect."""
     one, now_s = fleet.daemon(valkey.url, "one", ack_s=100.0), time.time()
     one.turn(now_s)
@@ -203,14 +200,12 @@ def test_what_is_not_acknowledged_in_time_is_delivered_again(valkey: Valkey, fle
     assert read_proposal(fleet.take()) == again
 
 
-def test_what_a_command_begins_meanwhile_waits_on(
-    valkey: Valkey, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_command_begins_meanwhile_waits_on(valkey, fleet, monkeypatch):
     """A round reads the lists, then the ledger: a move that is on them is under way, and is not withdrawn."""
     daemon = fleet.daemon(valkey.url, "one")
     read = daemon._queue.read
 
-    def just_begun() -> tuple[list[bytes], list[bytes]]:
+    def just_begun():
         follower = Follower(fleet.ledger)
         follower.poll()
         old = follower.view.instances["i0"]
@@ -225,7 +220,7 @@ def test_what_a_command_begins_meanwhile_waits_on(
     assert "i0" in [one.instance for one in fleet.waiting if one.of_command]
 
 
-def test_one_leads_and_the_next_overtakes_its_proposals(valkey: Valkey, fleet: Fleet) -> None:
+def test_one_leads_and_the_next_overtakes_its_proposals(valkey, fleet):
     """The other waits; when the lease is given up it withdraws what waits and what was taken, and proposes anew."""
     one, two, now_s = fleet.daemon(valkey.url, "one"), fleet.daemon(valkey.url, "two"), time.time()
     one.turn(now_s)
@@ -242,7 +237,7 @@ def test_one_leads_and_the_next_overtakes_its_proposals(valkey: Valkey, fleet: F
     assert counted(one) == {"proposed": 2}
 
 
-def test_an_older_number_writes_nothing(fleet: Fleet) -> None:
+def test_an_older_number_writes_nothing(fleet):
     """A process that was frozen does not know that it lost the lease; what it writes is refused."""
     queue = MovesQueue(fleet.wire, fleet.names)
     queue.write(8, [], [], [b"new"])
@@ -252,7 +247,7 @@ def test_an_older_number_writes_nothing(fleet: Fleet) -> None:
 
 
 @each_row("kind, value", [("LPUSH", b"1"), *(("SET", raw) for raw in (b"?", b"", b"1e999", b"0x7", b"9" * 400))])
-def test_a_fence_that_is_no_number_is_replaced(valkey: Valkey, wire: Wire, kind: str, value: bytes) -> None:
+def test_a_fence_that_is_no_number_is_replaced(valkey, wire, kind, value):
     """A round is written all the same, and from then on the fence holds; until then the evictor takes nothing."""
     names = Names(f"fence-{kind}-{value.hex()[:20]}")
     queue = MovesQueue(wire, names)
@@ -267,7 +262,7 @@ def test_a_fence_that_is_no_number_is_replaced(valkey: Valkey, wire: Wire, kind:
         queue.write(6, [], [], [])
 
 
-def mover_environment(valkey: Valkey, names: Names, folder: Path) -> dict[str, str]:
+def mover_environment(valkey, names, folder):
     """Return the environment of the documented mover, whose client is this checkout's."""
     (folder / "windward_client.py").write_text("from scorer.client import *\n")
     return {
@@ -276,12 +271,12 @@ def mover_environment(valkey: Valkey, names: Names, folder: Path) -> dict[str, s
     }  # fmt: skip
 
 
-def mover(valkey: Valkey, names: Names, folder: Path) -> Callable[[int, str], list[str]]:
+def mover(valkey, names, folder):
     """Return a function that runs the documented mover: it carries out so many moves by a shell program."""
     environ = mover_environment(valkey, names, folder)
     code = "import sys; sys.path.insert(0, 'docs/examples'); import mover; mover.mover(sys.argv[2:], int(sys.argv[1]))"
 
-    def run(count: int, program: str) -> list[str]:
+    def run(count, program):
         words = [sys.executable, "-c", code, str(count), "sh", "-c", program, "sh"]
         done = subprocess.run(words, cwd=ROOT, env=environ, capture_output=True, text=True, check=True, timeout=120)
         return done.stdout.splitlines()
@@ -289,7 +284,7 @@ def mover(valkey: Valkey, names: Names, folder: Path) -> Callable[[int, str], li
     return run
 
 
-def where(fleet: Fleet) -> dict[str, tuple[str, str]]:
+def where(fleet):
     """Return by instance its machine and where it moves to, as the ledger has it."""
     follower = Follower(fleet.ledger)
     follower.poll()
@@ -297,7 +292,7 @@ def where(fleet: Fleet) -> dict[str, tuple[str, str]]:
 
 
 @contextmanager
-def answering(fleet: Fleet, url: str) -> Iterator[None]:
+def answering(fleet, url):
     """Run a scorer, and a planner that does nothing of its own accord."""
     names = fleet.names
     running = scorer_process(url, names), planner_process(url, names, "--drain-s", "0", "--every", "0")
@@ -306,7 +301,7 @@ def answering(fleet: Fleet, url: str) -> Iterator[None]:
         yield
 
 
-def test_a_drain_ends_by_the_mover_alone(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
+def test_a_drain_ends_by_the_mover_alone(valkey, fleet, tmp_path):
     """After one command the documented mover empties the machine; a planner leaves those moves on the list."""
     names, run = fleet.names, mover(valkey, fleet.names, tmp_path)
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix} | PATIENT
@@ -327,7 +322,7 @@ def test_a_drain_ends_by_the_mover_alone(valkey: Valkey, fleet: Fleet, tmp_path:
         assert counted(one) == {"done": 4}
 
 
-def placed(fleet: Fleet, **machines: str) -> None:
+def placed(fleet, **machines):
     """Have the ledger know of confirmed instances of 6 GB, each on its machine."""
     wanted = [(instance_of(Request(id=one, cpu=0.5, memory=6e9), "", 0.0), at) for one, at in machines.items()]
     reserved = fleet.ledger.reserve([Wanted(one, 300.0, [Candidate(machine, -1)]) for one, machine in wanted])
@@ -336,9 +331,7 @@ def placed(fleet: Fleet, **machines: str) -> None:
         fleet.ledger.confirm(one)
 
 
-def test_a_machine_drains_to_empty_though_room_comes_later_and_the_mover_dies(
-    valkey: Valkey, fleet: Fleet, tmp_path: Path
-) -> None:
+def test_a_machine_drains_to_empty_though_room_comes_later_and_the_mover_dies(valkey, fleet, tmp_path):
     """One command that ends, and a mover that its service starts again; the planners plan what had no room.
 
     Nothing is moved twice, nothing is above its machine.
@@ -354,7 +347,7 @@ def test_a_machine_drains_to_empty_though_room_comes_later_and_the_mover_dies(
     environ = {**mover_environment(valkey, names, tmp_path), "WINDWARD_MOVER_FILE": str(tmp_path / "in-hand")}
     words = [sys.executable, "docs/examples/mover.py", str(program)]
 
-    def on_hot() -> dict[str, str]:
+    def on_hot():
         held = where(fleet)
         for cold in ("cold1", "cold2"):
             assert sum(6e9 for one, at in held.items() if cold in at and not one.startswith("i")) <= 64 * 2**30
@@ -386,7 +379,7 @@ def test_a_machine_drains_to_empty_though_room_comes_later_and_the_mover_dies(
     assert not fleet.proposals(names.moves_taken)
 
 
-def test_an_undone_drain_is_not_planned_again(valkey: Valkey, fleet: Fleet, wire: Wire) -> None:
+def test_an_undone_drain_is_not_planned_again(valkey, fleet, wire):
     """No planner asks for it after `--undo`, and a query that was asked before does nothing."""
     names, environ = fleet.names, {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix} | PATIENT
     one, two = (
@@ -406,7 +399,7 @@ def test_an_undone_drain_is_not_planned_again(valkey: Valkey, fleet: Fleet, wire
     assert wire.one("HGET", names.operator, "hot") is None
 
 
-def test_what_a_planner_proposed_waits_once_when_the_machine_is_drained(valkey: Valkey, fleet: Fleet) -> None:
+def test_what_a_planner_proposed_waits_once_when_the_machine_is_drained(valkey, fleet):
     """Two movers would else carry out one move: the drain's message takes the place of the planner's."""
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix} | PATIENT
     one = fleet.daemon(valkey.url, "one", every=0.5)
@@ -417,7 +410,7 @@ def test_what_a_planner_proposed_waits_once_when_the_machine_is_drained(valkey: 
     assert [each.of_command for each in fleet.waiting] == [True] * 4
 
 
-def test_what_a_command_gave_up_is_not_moved(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
+def test_what_a_command_gave_up_is_not_moved(valkey, fleet, tmp_path):
     """`drain --undo` takes its moves off the list; a move whose reservation ended is taken off by the planner."""
     names = fleet.names
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix} | PATIENT
@@ -436,7 +429,7 @@ def test_what_a_command_gave_up_is_not_moved(valkey: Valkey, fleet: Fleet, tmp_p
         assert counted(one)["expired"] == 1
 
 
-def test_moves_of_a_plan_are_on_the_list(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
+def test_moves_of_a_plan_are_on_the_list(valkey, fleet, tmp_path):
     """The mover carries out what the file of wanted instances says."""
     names, run = fleet.names, mover(valkey, fleet.names, tmp_path)
     wanted = tmp_path / "wanted.json"
@@ -451,14 +444,14 @@ def test_moves_of_a_plan_are_on_the_list(valkey: Valkey, fleet: Fleet, tmp_path:
 
 
 @pytest.mark.parametrize("words", [["--help"], []])
-def test_the_documented_mover_says_how_it_is_started(words: list[str]) -> None:
+def test_the_documented_mover_says_how_it_is_started(words):
     """It waits for no move then."""
     command = [sys.executable, "docs/examples/mover.py", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert "python mover.py ./move-instance" in done.stderr
 
 
-def test_the_documented_mover(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
+def test_the_documented_mover(valkey, fleet, tmp_path):
     """It reserves, runs the program, confirms, acknowledges; what fails is cancelled, what is overtaken not begun.
 
     An instance that ends while it moves does not end the mover, nor does an empty list: it waits for less than the time
@@ -488,7 +481,7 @@ def test_the_documented_mover(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> N
     assert where(fleet)[second.instance] == ("hot", "")
 
 
-def test_the_command_watches_several_rounds(valkey: Valkey, fleet: Fleet) -> None:
+def test_the_command_watches_several_rounds(valkey, fleet):
     """A machine gives after more rounds than `rounds_over`; fewer could give nothing, and that is said."""
     given = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix} | PATIENT
     command = ("rebalance", "--json", "--rest-s", "0", "--rounds-over", "2", "--every", "0.01")
@@ -499,13 +492,13 @@ def test_the_command_watches_several_rounds(valkey: Valkey, fleet: Fleet) -> Non
     assert "rounds: a machine gives after more than 2 rounds (rounds_over); give --rounds 3 or more" in refused.stderr
 
 
-def test_apply_reserves_the_targets(valkey: Valkey, fleet: Fleet) -> None:
+def test_apply_reserves_the_targets(valkey, fleet):
     """A scorer reserves each, and a plan made then counts them; what is not confirmed in time ends, nothing moved."""
     given = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix, "WINDWARD_TIMEOUT": "60"}
     command = ("rebalance", "--json", "--rest-s", "0", "--moves-max", "2", "--apply")
     follower = Follower(fleet.ledger)
 
-    def held() -> dict[str, str]:
+    def held():
         follower.poll()
         live = follower.view.instances.values()
         assert {one.machine for one in live} == {"hot"}
@@ -533,7 +526,7 @@ def test_apply_reserves_the_targets(valkey: Valkey, fleet: Fleet) -> None:
 
 
 @contextmanager
-def process(url: str, names: Names, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+def process(url, names, *options):
     """Run a planner; end it afterwards, whatever became of it."""
     arguments = ["--redis-url", url, "--prefix", names.prefix, "--rest-s", "0", "--every", "0.2", *options]
     running = subprocess.Popen([sys.executable, "-m", "ops.cli.main", "planner", *arguments], env=dict(os.environ))
@@ -544,14 +537,14 @@ def process(url: str, names: Names, *options: str) -> Iterator[subprocess.Popen[
             stop(running)
 
 
-def test_a_killed_planner_is_overtaken(valkey: Valkey, names: Names, fleet: Fleet) -> None:
+def test_a_killed_planner_is_overtaken(valkey, names, fleet):
     """Killed by -9: when its lease has run out another leads, with a newer fence; the page of each says who leads."""
     port = free_port()
     with process(valkey.url, names, "--lease-s", "1") as first:
         before = eventually(lambda: fleet.waiting)
         with process(valkey.url, names, "--lease-s", "1", "--metrics-port", str(port)) as second:
 
-            def page() -> str:
+            def page():
                 with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
                     return without_fleet(answer.read().decode())
                 return ""
@@ -566,7 +559,7 @@ def test_a_killed_planner_is_overtaken(valkey: Valkey, names: Names, fleet: Flee
             assert second.wait(20) == 0
 
 
-def test_a_server_that_is_away_is_waited_for(names: Names) -> None:
+def test_a_server_that_is_away_is_waited_for(names):
     """A turn that fails is counted, and the page says that it is not well."""
     wire = Wire({"url": f"redis://127.0.0.1:{free_port()}/0"})
     one = Fleet.__new__(Fleet)

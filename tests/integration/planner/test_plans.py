@@ -4,11 +4,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,21 +15,20 @@ from scorer.commands.machines.machines import main as machines
 from scorer.commands.planning.drain import main as drain
 from scorer.commands.planning.plan import main
 from scorer.commands.shared.ask import DirectClient
-from tests.conftest import Valkey
 from tests.effort import effort
 from tests.integration.scorer.test_rpc import FRESH_S, eventually, planner_process, scorer_process
 from tests.window_tables import publish, window_table
 
 MACHINES = ["m0", "m1", "m2"]
 """Of 16 cores each."""
-THERE: list[dict[str, Any]] = [
+THERE = [
     {"id": "shrinks", "cpu": 4, "memory": "1G", "machine": "m0"},
     {"id": "grows", "cpu": 2, "memory": "1G", "machine": "m0"},
     {"id": "moves", "cpu": 2, "memory": "1G", "machine": "m0", "role": "replica", "labels": {"app": "x"}},
     {"id": "ruled", "cpu": 1, "memory": "1G", "machine": "m1", "limits": {"cpu": 2}},
     {"id": "old", "cpu": 1, "memory": "1G", "machine": "m2", "labels": {"app": "x"}},
 ]
-WANTED: list[dict[str, Any]] = [
+WANTED = [
     {"id": "shrinks", "cpu": 2, "memory": "1G"},
     {"id": "grows", "cpu": 3, "memory": "1G"},
     {"id": "moves", "cpu": 3, "memory": "2G", "machine": "m1", "role": "master"},
@@ -45,22 +41,22 @@ SCOPE = ("--prune", "--prune-labels", "app=x")
 class Fleet:
     """A user's terminal and a client, on two scorers."""
 
-    def __init__(self, url: str, names: Names, file: Path) -> None:
+    def __init__(self, url, names, file):
         self.client = Client(url, names.prefix, timeout_s=60)
         self.environ = {"WINDWARD_REDIS_URL": url, "WINDWARD_PREFIX": names.prefix, "WINDWARD_TIMEOUT": "60"}
         self.file = file
         file.write_text("\n".join(map(json.dumps, WANTED)))
 
-    def start(self) -> None:
+    def start(self):
         """Have the instances there that a plan changes."""
         for one in THERE:
             self.client.place(**one).confirm()
 
-    def plan(self, *words: str) -> int:
+    def plan(self, *words):
         """Return the exit code of ``windward plan``."""
         return main([str(self.file), *SCOPE, *words], self.environ)
 
-    def held(self) -> dict[str, Any]:
+    def held(self):
         """Return what each instance is and holds, but for times and versions."""
         rows = {one["id"]: one for one in self.client.call("instances", {})["instances"]}
         for one in rows.values():
@@ -68,13 +64,13 @@ class Fleet:
                 one.pop(name)
         return rows
 
-    def promised(self) -> list[float]:
+    def promised(self):
         rows = {one["machine"]: one for one in self.client.call("machines", {})["machines"]}
         return [rows[name]["resources"]["cpu"]["promised"] for name in MACHINES]
 
 
 @pytest.fixture(scope="module")
-def answered(valkey: Valkey) -> Iterator[Names]:
+def answered(valkey):
     """Yield the names of three empty machines, for which two scorers and a planner answer."""
     names = Names(f"plans-{os.getpid()}")
     publish(valkey.url, names, [window_table(MACHINES, utilization=0.05, at=time.time() + FRESH_S)])
@@ -85,7 +81,7 @@ def answered(valkey: Valkey) -> Iterator[Names]:
 
 
 @pytest.fixture
-def fleet(valkey: Valkey, answered: Names, tmp_path: Path) -> Iterator[Fleet]:
+def fleet(valkey, answered, tmp_path):
     """The machines with the instances that a plan changes; empty again afterwards."""
     found = Fleet(valkey.url, answered, tmp_path / "wanted.jsonl")
     eventually(lambda: found.client.health()["machines"] == len(MACHINES))
@@ -101,11 +97,11 @@ def fleet(valkey: Valkey, answered: Names, tmp_path: Path) -> Iterator[Fleet]:
     found.client.close()
 
 
-def before_call(monkeypatch: pytest.MonkeyPatch, method: str, act: Callable[[], object]) -> None:
+def before_call(monkeypatch, method, act):
     """Do something just before the command's first call of a method."""
     once, real = iter([act]), DirectClient._ask
 
-    def call(self: DirectClient, kind: type, asked: str, *how: Any) -> Any:
+    def call(self, kind, asked, *how):
         if asked == method:
             next(once, lambda: None)()
         return real(self, kind, asked, *how)
@@ -113,7 +109,7 @@ def before_call(monkeypatch: pytest.MonkeyPatch, method: str, act: Callable[[], 
     monkeypatch.setattr(DirectClient, "_ask", call)
 
 
-def test_one_run_moves_and_resizes(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_run_moves_and_resizes(fleet, capsys):
     """Everything of the file is under way after one run, and there after the confirmations."""
     assert fleet.plan("--apply") == 0
     said = capsys.readouterr().out.splitlines()
@@ -136,21 +132,19 @@ def test_one_run_moves_and_resizes(fleet: Fleet, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("stop", ["update", "place", "release"])
-def test_a_run_that_broke_off_is_finished_by_another(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stop: str
-) -> None:
+def test_a_run_that_broke_off_is_finished_by_another(fleet, monkeypatch, capsys, stop):
     """Killed before any of its calls, it leaves what the next run goes on with."""
 
     class Killed(Exception):
         pass
 
-    def killed() -> None:
+    def killed():
         raise Killed
 
     calls, real = count(), DirectClient._ask
     at = {"release": 0, "update": 4, "place": 6}[stop]
 
-    def call(self: DirectClient, kind: type, method: str, *how: Any) -> Any:
+    def call(self, kind, method, *how):
         if method != "plan" and next(calls) == at:
             assert method == stop
             killed()
@@ -164,13 +158,11 @@ def test_a_run_that_broke_off_is_finished_by_another(
     assert fleet.held()["moves"]["moving"]["new"]["amounts"][0] == 3.0
 
 
-def test_whole_or_not_at_all_while_another_takes_the_room(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whole_or_not_at_all_while_another_takes_the_room(fleet, monkeypatch, capsys):
     """All that was done is undone, the words say so; when the room is back the same command does it all."""
     before, sums = fleet.held(), fleet.promised()
 
-    def rival() -> None:
+    def rival():
         for machine in MACHINES:
             assert fleet.client.place(id=f"rival-{machine}", cpu=7, memory="1G", machine=machine).machine
 
@@ -191,14 +183,12 @@ def test_whole_or_not_at_all_while_another_takes_the_room(
 
 
 @pytest.mark.slow
-def test_what_cannot_be_put_back_is_named(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_put_back_is_named(fleet, monkeypatch, capsys):
     """The room that a step gave back belongs to others now: the rest is undone."""
-    idle: dict[str, Any] = {"memory": "1G", "expected": {"cpu": 0.1}}
+    idle = {"memory": "1G", "expected": {"cpu": 0.1}}
     assert fleet.client.place(id="fill", cpu=7, machine="m0", **idle).machine
 
-    def rival() -> None:
+    def rival():
         for machine, cpu in (("m0", 2), ("m1", 9), ("m2", 9)):
             assert fleet.client.place(id=f"rival-{machine}", cpu=cpu, machine=machine, **idle).machine
 
@@ -221,11 +211,11 @@ def test_what_cannot_be_put_back_is_named(
 
 
 @contextmanager
-def rival_of(fleet: Fleet, numbers: Iterator[int]) -> Iterator[None]:
+def rival_of(fleet, numbers):
     """Another client that takes room and gives all of it back, until the end of the ``with``."""
     over = threading.Event()
 
-    def run() -> None:
+    def run():
         with Client(fleet.environ["WINDWARD_REDIS_URL"], fleet.environ["WINDWARD_PREFIX"], timeout_s=60) as client:
             while not over.is_set():
                 name = f"rival-{next(numbers)}"
@@ -250,7 +240,7 @@ def rival_of(fleet: Fleet, numbers: Iterator[int]) -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_whole_or_not_at_all_whoever_else_places(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+def test_whole_or_not_at_all_whoever_else_places(fleet, capsys):
     """While another client takes and gives room back, each run leaves all as it was, or all as it is wanted.
 
     The other client rests while the instances are placed anew: it would take their room.
@@ -278,7 +268,7 @@ def test_whole_or_not_at_all_whoever_else_places(fleet: Fleet, capsys: pytest.Ca
     assert set(codes) <= {0, 1, 3, 4}, told.err  # 4: overtaken every time
 
 
-def test_a_machine_that_is_closed_or_unknown_is_named(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_that_is_closed_or_unknown_is_named(fleet, capsys):
     """What is on a cordoned machine stays; what is wanted there, or nowhere, is refused and the words say which."""
     assert machines(["cordon", "m1"], fleet.environ) == 0
     fleet.file.write_text("\n".join(map(json.dumps, [
@@ -293,7 +283,7 @@ def test_a_machine_that_is_closed_or_unknown_is_named(fleet: Fleet, capsys: pyte
     assert "2 refused, 1 unchanged" in told[-1]
 
 
-def test_drained_twice_and_undone_twice(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drained_twice_and_undone_twice(fleet, capsys):
     """The second time says what is under way, or that there is nothing to do; neither fails."""
     assert drain(["m0", "--apply"], fleet.environ) == 0
     before = fleet.held()
@@ -310,13 +300,11 @@ def test_drained_twice_and_undone_twice(fleet: Fleet, capsys: pytest.CaptureFixt
     assert all(one["moving"] is None for one in fleet.held().values())
 
 
-def test_a_drain_whose_target_fills_up_goes_on_with_the_others(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_drain_whose_target_fills_up_goes_on_with_the_others(fleet, monkeypatch, capsys):
     """The instance stays, is told why, and the next drain plans it anew; nothing is promised twice."""
-    idle: dict[str, Any] = {"memory": "1G", "expected": {"cpu": 0.1}}
+    idle = {"memory": "1G", "expected": {"cpu": 0.1}}
 
-    def rival() -> None:
+    def rival():
         for machine, cpu in (("m1", 14), ("m2", 11)):
             assert fleet.client.place(id=f"rival-{machine}", cpu=cpu, machine=machine, **idle).machine
 

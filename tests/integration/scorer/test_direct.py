@@ -4,9 +4,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -20,7 +17,7 @@ PREFIX = "direct"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
+def server(tmp_path_factory):
     """A server with a user, a default user with a password, and a socket: its port, the socket."""
     folder = tmp_path_factory.mktemp("direct")
     port = free_port()
@@ -32,18 +29,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path
 
 
 @pytest.fixture
-def answering(server: tuple[int, Path]) -> Iterator[Callable[[int], None]]:
+def answering(server):
     """Return a function that makes somebody answer the next query in a database with its own parameters."""
     threads = []
 
-    def answer(database: int) -> None:
+    def answer(database):
         with redis.Redis(port=server[0], db=database) as client:
-            found: Any = client.brpop([f"{PREFIX}:v1:queries"], 20)
+            found = client.brpop([f"{PREFIX}:v1:queries"], 20)
             query = msgspec.json.decode(found[1])
             reply = {"v": 1, "id": query["id"], "ok": True, "result": query["params"]}
             client.lpush(f"{PREFIX}:v1:reply:{query['id']}", msgspec.json.encode(reply))
 
-    def start(database: int) -> None:
+    def start(database):
         threads.append(threading.Thread(target=answer, args=(database,)))
         threads[-1].start()
 
@@ -64,9 +61,7 @@ def answering(server: tuple[int, Path]) -> Iterator[Callable[[int], None]]:
         pytest.param("redis://op:s%25cret@127.0.0.1:{port}/0", {}, 0, id="a user in the URL"),
     ],
 )
-def test_a_query_is_answered(
-    server: tuple[int, Path], answering: Callable[[int], None], url: str, more: dict[str, str], database: int
-) -> None:
+def test_a_query_is_answered(server, answering, url, more, database):
     """However the server is named; twice over one connection; a long answer comes whole."""
     where = url.format(port=server[0], socket=server[1])
     assert can_reach({"url": where, **more})
@@ -76,7 +71,7 @@ def test_a_query_is_answered(
             assert direct.call("rank", params) == params
 
 
-def failure(kind: type[Any], url: str, timeout_s: float, **more: str) -> tuple[str, str, bool]:
+def failure(kind, url, timeout_s, **more):
     """Return code, message and whether it may be tried again of a call that fails."""
     with kind(url, PREFIX, timeout_s, **more) as client, pytest.raises(WindwardError) as error:
         client.call("health", {})
@@ -91,13 +86,13 @@ def failure(kind: type[Any], url: str, timeout_s: float, **more: str) -> tuple[s
         pytest.param("redis://127.0.0.1:{port}/99", {}, id="no such database"),
     ],
 )
-def test_failures_are_those_of_redis_py(server: tuple[int, Path], url: str, more: dict[str, str]) -> None:
+def test_failures_are_those_of_redis_py(server, url, more):
     """Code, message and whether the call may be tried again."""
     where = url.format(port=server[0])
     assert failure(DirectClient, where, 0.3, **more) == failure(Client, where, 0.3, **more)
 
 
-def test_a_wrong_password_is_refused_at_once(server: tuple[int, Path]) -> None:
+def test_a_wrong_password_is_refused_at_once(server):
     """It is named, and not shown."""
     code, message, retryable = failure(
         DirectClient, f"redis://127.0.0.1:{server[0]}", 5.0, username="op", password="wrong!"
@@ -114,13 +109,13 @@ def test_a_wrong_password_is_refused_at_once(server: tuple[int, Path]) -> None:
         pytest.param(b"", "Connection closed by server", id="one that hangs up"),
     ],
 )
-def test_a_server_that_is_none_is_told(said: bytes, message: str) -> None:
+def test_a_server_that_is_none_is_told(said, message):
     """Until the deadline it is tried again, as a server that restarts is."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(0.1)
         done = threading.Event()
 
-        def talk() -> None:
+        def talk():
             while not done.is_set():
                 try:
                     taken, _ = listening.accept()
@@ -151,7 +146,7 @@ def test_a_server_that_is_none_is_told(said: bytes, message: str) -> None:
         (["--version"], {"msgspec", "argparse", "importlib.metadata", "typing"}),
     ],
 )  # fmt: skip
-def test_a_command_imports_what_it_uses(command: list[str], heavy: set[str]) -> None:
+def test_a_command_imports_what_it_uses(command, heavy):
     """`tests/bench/bench_start.py` has what a start costs: most of it would be redis-py and asyncio."""
     code = "import sys; known = set(sys.modules); from ops.cli.main import main; main(sys.argv[1:])"
     code += "; print(*(set(sys.modules) - known), sep='\\n')"

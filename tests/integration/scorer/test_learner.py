@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from ops.cli import main as cli
-from schemas.names import Names
 from schemas.resources import CPU, RESOURCES
 from schemas.rpc.request import Request
 from schemas.tables.instance_table import pair_name
@@ -15,7 +14,6 @@ from schemas.tables.learned import Learned, read_learned
 from schemas.tables.window_table import Header, decode_table, encode_table
 from scorer.background.learner import Learner, Predictor
 from scorer.classes.prediction import Histograms, Peaks
-from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
@@ -24,10 +22,7 @@ from scorer.live.loader import Loader
 from scorer.metrics import Metrics
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.settings import ScorerSettings
-from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.usages import Usages, UsageTable
-from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.scorer.fleets import fleet, machine
 
 START_S, HOUR_S = 1_800_000_000, 3600
@@ -39,16 +34,16 @@ FACTOR, BASE = 0.5, 3.0
 class Fleet:
     """Instances in a ledger, at a time of ours, and the windows of machines that run them."""
 
-    def __init__(self, ledger: Ledger, wire: Wire, clock: str) -> None:
+    def __init__(self, ledger, wire, clock):
         self.ledger, self.wire, self.clock = ledger, wire, clock
         self.now_s, self.asked = float(START_S), dict.fromkeys(MACHINES, 0.0)
 
-    def at(self, now_s: float) -> None:
+    def at(self, now_s):
         """Set the server's clock."""
         self.now_s = now_s
         self.wire.one("SET", self.clock, int(now_s))
 
-    def run(self, machine_name: str, count: int) -> None:
+    def run(self, machine_name, count):
         """Start instances of one core."""
         names = [f"{machine_name}-{int(self.now_s)}-{number}" for number in range(count)]
         self.ledger.reserve(
@@ -61,7 +56,7 @@ class Fleet:
             self.ledger.confirm(one)
         self.asked[machine_name] += count
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self):
         """Return the windows that end now."""
         usage = {name: {"cpu": BASE + FACTOR * asked, "memory": 0} for name, asked in self.asked.items()}
         hosts = [machine(name, cpu=200.0, usage=used) for name, used in usage.items()]
@@ -69,7 +64,7 @@ class Fleet:
 
 
 @pytest.fixture
-def running(wire: Wire, names: Names) -> Fleet:
+def running(wire, names):
     """Six machines with 20 instances each, for two hours."""
     clock = names.key("clock")
     running = Fleet(Ledger(wire, names, time_source=f"{{redis.call('GET', '{clock}'), '0'}}"), wire, clock)
@@ -80,18 +75,18 @@ def running(wire: Wire, names: Names) -> Fleet:
     return running
 
 
-def learner(running: Fleet, wire: Wire, names: Names, scorer: str, *, reports: bool = False) -> Learner:
+def learner(running, wire, names, scorer, *, reports=False):
     """Return a learner of that scorer, not started: the test says when it looks; with reports agents send them."""
     settings = ScorerSettings(prefix=names.prefix, name=scorer, learn_s=60.0)
     known = reports_of(running) if reports else None
 
-    def snapshot() -> Snapshot:
+    def snapshot():
         return running.snapshot().with_use(None, known)
 
     return Learner(running.ledger, wire, snapshot, load_profiles().choose, Metrics(), settings)
 
 
-def reports_of(running: Fleet) -> Usages:
+def reports_of(running):
     """Return an hour of reports: each instance uses a quarter of a core."""
     follower = Follower(running.ledger)
     follower.poll()
@@ -109,7 +104,7 @@ def reports_of(running: Fleet) -> Usages:
     return Usages([UsageTable(decode_table(encode_table(header, columns, pairs)))])
 
 
-def test_without_reports_of_instances_no_factor_is_learned(running: Fleet, wire: Wire, names: Names) -> None:
+def test_without_reports_of_instances_no_factor_is_learned(running, wire, names):
     """However long windows show what instances use."""
     one = learner(running, wire, names, "s1")
     for hour in range(1, 4):
@@ -120,9 +115,7 @@ def test_without_reports_of_instances_no_factor_is_learned(running: Fleet, wire:
         assert learned is None or not learned.factors, hour
 
 
-def test_what_became_of_stated_chances_is_written_after_a_window(
-    valkey: Valkey, running: Fleet, wire: Wire, names: Names, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_became_of_stated_chances_is_written_after_a_window(valkey, running, wire, names, capsys):
     """Each machine is a case."""
     one = learner(running, wire, names, "s1")
     assert one.look(running.now_s) is None
@@ -136,9 +129,7 @@ def test_what_became_of_stated_chances_is_written_after_a_window(
     assert "cpu above 80% in the next half hour" in capsys.readouterr().out
 
 
-def test_reports_of_instances_teach_at_the_first_look(
-    valkey: Valkey, running: Fleet, wire: Wire, names: Names, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reports_of_instances_teach_at_the_first_look(valkey, running, wire, names, capsys):
     """No window has to pass; the next look goes on from the value, and the command shows kinds."""
     where = ["--redis-url", valkey.url, "--prefix", names.prefix]
     assert cli.main(["learned", *where]) == 1
@@ -157,7 +148,7 @@ def test_reports_of_instances_teach_at_the_first_look(
     assert "by s1" in shown
 
 
-def test_one_scorer_learns_and_the_next_goes_on_from_its_value(running: Fleet, wire: Wire, names: Names) -> None:
+def test_one_scorer_learns_and_the_next_goes_on_from_its_value(running, wire, names):
     """A scorer without the lease learns nothing; it begins when the lease has run out, and adds to what is written."""
     wire.one("SET", names.learned, msgspec.json.encode(Learned(version=7)))
     first, second = (learner(running, wire, names, name, reports=True) for name in ("s1", "s2"))
@@ -175,7 +166,7 @@ def test_one_scorer_learns_and_the_next_goes_on_from_its_value(running: Fleet, w
 PEAKS_START_S, LOOK_S = 1_800_000_000.0, 300.0
 
 
-def seen(now_s: float, prod: float) -> FleetState:
+def seen(now_s, prod):
     """A machine of 10 cores: prod uses so much, one that nobody measures asks for a core, the system uses a half."""
     instances = [
         {"id": "p", "machine": "m", "cpu": 8, "usage": {"cpu": prod, "memory": 10}},
@@ -186,7 +177,7 @@ def seen(now_s: float, prod: float) -> FleetState:
     return fleet(there, instances=instances, now=now_s)
 
 
-def test_peaks_survive_the_scorer_that_learned_them(wire: Wire, names: Names) -> None:
+def test_peaks_survive_the_scorer_that_learned_them(wire, names):
     """Every second look is another scorer's; after a day the loader of any scorer has the peaks of it."""
     loader = Loader(wire, names)
     first = loader.refresh(["m"])
@@ -207,7 +198,7 @@ def test_peaks_survive_the_scorer_that_learned_them(wire: Wire, names: Names) ->
     assert loader.refresh(["m"]) is None
 
 
-def test_what_is_learned_is_written_every_five_minutes(wire: Wire, names: Names) -> None:
+def test_what_is_learned_is_written_every_five_minutes(wire, names):
     """Looks between add to what the next write has: a minute of a peak in five is a fifth of the samples."""
     predictor = Predictor(wire, names)
     for minute in range(11):
@@ -218,7 +209,7 @@ def test_what_is_learned_is_written_every_five_minutes(wire: Wire, names: Names)
     assert written.weights[0, 0].sum() == pytest.approx(11, rel=0.02)
 
 
-def test_a_value_that_may_not_be_read_stops_nothing(wire: Wire, names: Names, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_value_that_may_not_be_read_stops_nothing(wire, names, caplog):
     """It is logged once, and what learns beside it goes on."""
     wire.one("HSET", names.predicted_histograms, "of", "another type")
     offline = seen(PEAKS_START_S, 3.0)
@@ -232,7 +223,7 @@ def test_a_value_that_may_not_be_read_stops_nothing(wire: Wire, names: Names, ca
     assert Histograms.restored(wire.one("GET", names.predicted_histograms)).names == ["m"]
 
 
-def test_without_usage_by_instance_nothing_is_written(wire: Wire, names: Names) -> None:
+def test_without_usage_by_instance_nothing_is_written(wire, names):
     """Fleets whose agents do not report it pay nothing."""
     offline = fleet(machine("m", usage={"cpu": 8, "memory": 30}))
     Predictor(wire, names).look(offline.snapshot, offline.ledger, PEAKS_START_S)

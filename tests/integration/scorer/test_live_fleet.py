@@ -2,9 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
@@ -25,24 +22,24 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.settings import LedgerSettings
 from scorer.wire import Wire
 from streams.__main__ import _OPTIONS
-from tests.conftest import Valkey, start_valkey
+from tests.conftest import start_valkey
 from tests.window_tables import publish, window_table
 
 
 @pytest.fixture
-def fleet(valkey: Valkey, names: Names) -> Iterator[LiveFleet]:
+def fleet(valkey, names):
     """Return the fleet of a server, over connections of its own."""
     found = LiveFleet.open(LedgerSettings(redis_url=valkey.url, prefix=names.prefix))
     yield found
     found.close()
 
 
-def reserve(wire: Wire, names: Names, instance: str, machine: str) -> None:
+def reserve(wire, names, instance, machine):
     record = instance_of(Request(id=instance, cpu=1.0), "", time.time())
     Ledger(wire, names).reserve([Wanted(record, 300.0, [Candidate(machine, -1)])])
 
 
-def test_windows_and_ledger_are_read_together(wire: Wire, names: Names, fleet: LiveFleet) -> None:
+def test_windows_and_ledger_are_read_together(wire, names, fleet):
     """Empty at first; then as of now, with a row for a machine that the ledger alone knows; unchanged ones are kept."""
     empty = fleet.read(now_s=5.0)
     assert (len(empty.snapshot), len(empty.ledger), empty.now_s) == (0, 0, 5.0)
@@ -56,9 +53,7 @@ def test_windows_and_ledger_are_read_together(wire: Wire, names: Names, fleet: L
 
 
 @pytest.mark.parametrize("part", ["ledger", "windows"])
-def test_after_a_failure_the_ledger_is_read_anew(
-    wire: Wire, names: Names, fleet: LiveFleet, monkeypatch: pytest.MonkeyPatch, part: str
-) -> None:
+def test_after_a_failure_the_ledger_is_read_anew(wire, names, fleet, monkeypatch, part):
     """Its server may have come back with another ledger of as many changes."""
     reserve(wire, names, "a", "m1")
     fleet.read()
@@ -67,7 +62,7 @@ def test_after_a_failure_the_ledger_is_read_anew(
     assert fleet._follower.reloads == loads
     broken = fleet.ledger.wire if part == "ledger" else fleet.windows
 
-    def away(*_: Any, **__: Any) -> Any:
+    def away(*_, **__):
         raise redis.ConnectionError("away")
 
     with monkeypatch.context() as patch, pytest.raises(redis.ConnectionError):
@@ -77,7 +72,7 @@ def test_after_a_failure_the_ledger_is_read_anew(
     assert fleet._follower.reloads == loads + 1
 
 
-def test_a_ledger_of_a_newer_format_is_not_read(wire: Wire, names: Names, fleet: LiveFleet) -> None:
+def test_a_ledger_of_a_newer_format_is_not_read(wire, names, fleet):
     """Neither at first nor later; once it can be read again, it is."""
     reserve(wire, names, "a", "m1")
     head = Ledger(wire, names).head
@@ -95,7 +90,7 @@ NAMES = Names("idle")
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def url(tmp_path_factory):
     """A server that closes what is idle for a second, with the windows of one machine."""
     port = free_port()
     process = start_valkey(port, tmp_path_factory.mktemp("idle"), "--timeout", "1")
@@ -105,23 +100,23 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     process.wait()
 
 
-def when_closed(url: str) -> None:
+def when_closed(url):
     """Wait until the server has closed all connections but the one that looks."""
     with redis.Redis.from_url(url) as looking:
         wait_until(lambda: len(looking.client_list()) == 1, 20, "idle connections")
 
 
-def of_wire(url: str, _: Path) -> Callable[[], Any]:
+def of_wire(url, _):
     """Reads and writes of most processes."""
     wire = Wire({"url": url})
     return lambda: (wire.one("SET", "a", "1"), wire.ask([("GET", "a"), ("GET", "b")]))
 
 
-def of_held_commands(url: str, _: Path) -> Callable[[], Any]:
+def of_held_commands(url, _):
     """A wire that holds a command back until the next."""
     wire = Wire({"url": url})
 
-    def use() -> Any:
+    def use():
         found = wire.ask([("PING",)])
         wire.post([("SET", "posted", "1")])
         return found, wire.one("GET", "posted")
@@ -129,12 +124,12 @@ def of_held_commands(url: str, _: Path) -> Callable[[], Any]:
     return use
 
 
-def of_posted_commands(url: str, _: Path) -> Callable[[], Any]:
+def of_posted_commands(url, _):
     """A wire whose last commands were posted, or are held: their answers are read, or they are sent, later."""
     wire = Wire({"url": url})
     wire.one("SET", "posted last", "0")
 
-    def use() -> Any:
+    def use():
         found = wire.one("GET", "posted last"), [str(one) for one in wire.refused]
         wire.refused.clear()
         wire.post([("LPUSH", "posted last", "1")])
@@ -146,13 +141,13 @@ def of_posted_commands(url: str, _: Path) -> Callable[[], Any]:
     return use
 
 
-def of_the_exporter(url: str, _: Path) -> Callable[[], Any]:
+def of_the_exporter(url, _):
     """A page's state: windows, ledger, memory."""
     reader, profile = Reader(ExporterSettings(redis_url=url, prefix="idle")), load_profiles().choose("")
     return lambda: list(reader.read(profile, time.time()).snapshot.names)
 
 
-def of_a_heartbeat(url: str, _: Path) -> Callable[[], Any]:
+def of_a_heartbeat(url, _):
     """What each process says of itself."""
     presence = Presence("stream", NAMES, {"url": url}, ready=lambda: (True, {}), page="")
     return presence.beat
@@ -167,7 +162,7 @@ USERS = {
 }
 
 
-def test_the_next_use_answers_as_before(url: str, tmp_path: Path) -> None:
+def test_the_next_use_answers_as_before(url, tmp_path):
     """Of the exporter, of a heartbeat, and of whoever uses a wire: reads and writes."""
     users = {name: make(url, tmp_path) for name, make in USERS.items()}
     before = {name: use() for name, use in users.items()}
@@ -176,10 +171,10 @@ def test_the_next_use_answers_as_before(url: str, tmp_path: Path) -> None:
         assert {name: use() for name, use in users.items()} == before
 
 
-def test_a_worker_flushes_without_an_error(url: str) -> None:
+def test_a_worker_flushes_without_an_error(url):
     """Its client: a read, a write, and a transaction that watches; also while the loop does not run."""
 
-    async def flush(server: Any, number: int) -> Any:
+    async def flush(server, number):
         async with server.pipeline(transaction=True) as pipe:
             await pipe.watch("state")
             was = await pipe.get("state")
@@ -188,7 +183,7 @@ def test_a_worker_flushes_without_an_error(url: str) -> None:
             await pipe.execute()
         return was
 
-    async def run() -> list[Any]:
+    async def run():
         server = connected(redis.asyncio.Redis, url, **_OPTIONS)
         found = []
         for number in range(2):

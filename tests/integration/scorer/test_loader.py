@@ -2,15 +2,12 @@
 
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 import pytest
 
 from schemas.messages.process import Pipeline, Process
 from schemas.messages.sample import InstanceMeans, InstanceReport
-from schemas.names import Names
 from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.live import windows_reader
@@ -22,7 +19,6 @@ from scorer.wire import Command, Wire
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone
 from streams.state.checkpoint import encode_usage
-from tests.conftest import Valkey
 from tests.window_tables import changes_of, publish, values, window_table
 
 
@@ -31,11 +27,11 @@ class CountingWire(Wire):
 
     asked: list[Command]
 
-    def ask(self, commands: Any, block_s: float = 0.0) -> list[Any]:
+    def ask(self, commands, block_s=0.0):
         self.asked = [*getattr(self, "asked", []), *commands]
         return super().ask(commands, block_s)
 
-    def whole_reads(self) -> list[str]:
+    def whole_reads(self):
         """Return what was read whole since the last call."""
         found = [str(c[1]) for c in self.asked if c[0] in ("GET", "MGET", "HGETALL") and ":{" in str(c[1])]
         self.asked = []
@@ -43,19 +39,19 @@ class CountingWire(Wire):
 
 
 @pytest.fixture
-def wire(valkey: Valkey) -> Iterator[CountingWire]:
+def wire(valkey):
     wire = CountingWire({"url": valkey.url})
     yield wire
     wire.close()
 
 
-def facts(machine: str, **more: object) -> dict[str, object]:
+def facts(machine, **more):
     """Return what an agent says of itself."""
     return {"type": "machine", "v": 1, "machine": machine, "boot": 1, "at": time.time(), **more}
 
 
 @pytest.mark.parametrize("stored", [b"\xff\xfe", b"x", b"-5", b"9" * 30, b"1e3", b""])
-def test_a_number_of_partitions_that_is_none_changes_nothing(wire: CountingWire, names: Names, stored: bytes) -> None:
+def test_a_number_of_partitions_that_is_none_changes_nothing(wire, names, stored):
     """What was read before stays, and what is right again is read again; no list as long as a wrong number is made."""
     publish(wire, names, [window_table(["m1"])])
     loader = Loader(wire, names)
@@ -69,7 +65,7 @@ def test_a_number_of_partitions_that_is_none_changes_nothing(wire: CountingWire,
     assert found.names == ("m1", "m2")
 
 
-def test_nothing_changed_reads_and_builds_nothing(wire: CountingWire, names: Names) -> None:
+def test_nothing_changed_reads_and_builds_nothing(wire, names):
     """A second look asks for heads and counters only and gives no new snapshot."""
     publish(wire, names, [window_table(["a", "b"]), window_table(["c"])])
     loader = Loader(wire, names)
@@ -80,7 +76,7 @@ def test_nothing_changed_reads_and_builds_nothing(wire: CountingWire, names: Nam
     assert wire.whole_reads() == []
 
 
-def test_only_the_changed_partition_is_read(wire: CountingWire, names: Names) -> None:
+def test_only_the_changed_partition_is_read(wire, names):
     """A new table of one partition is read alone; facts are not read while their counter stands."""
     publish(wire, names, [window_table(["a"], facts=1), window_table(["b"], facts=1)], [{"a": facts("a")}, {}])
     loader = Loader(wire, names)
@@ -94,7 +90,7 @@ def test_only_the_changed_partition_is_read(wire: CountingWire, names: Names) ->
     assert snapshot.windows().mean[0, 0] == pytest.approx(8.0)
 
 
-def test_facts_are_read_again_when_their_counter_changed(wire: CountingWire, names: Names) -> None:
+def test_facts_are_read_again_when_their_counter_changed(wire, names):
     """Labels of an agent appear with the counter; a message that cannot be read is left out."""
     publish(wire, names, [window_table(["a"], facts=1)], [{"a": facts("a", labels={"rack": "1"})}])
     loader = Loader(wire, names)
@@ -105,7 +101,7 @@ def test_facts_are_read_again_when_their_counter_changed(wire: CountingWire, nam
     assert second.rules.labels(0) == {"rack": "2"}
 
 
-def test_a_damaged_table_leaves_the_last_good_one(wire: CountingWire, names: Names) -> None:
+def test_a_damaged_table_leaves_the_last_good_one(wire, names):
     """Garbage, a cut table and another major version are refused; the partition stays as it was."""
     good = window_table(["a"])
     publish(wire, names, [good])
@@ -120,7 +116,7 @@ def test_a_damaged_table_leaves_the_last_good_one(wire: CountingWire, names: Nam
     assert after.names == ("a", "b")
 
 
-def test_the_windows_of_another_partition_are_refused(wire: CountingWire, names: Names) -> None:
+def test_the_windows_of_another_partition_are_refused(wire, names):
     """Under a partition's keys; the last good ones stay, and it is told once, in words, and counted. Usage as well."""
     publish(wire, names, [window_table(["a"]), window_table(["b"])])
     wire.one("SET", names.instance_usage(0), _usage_table(1.0))
@@ -143,7 +139,7 @@ def test_the_windows_of_another_partition_are_refused(wire: CountingWire, names:
     assert loader.refused == 0
 
 
-def test_partitions_that_go_take_their_machines(wire: CountingWire, names: Names) -> None:
+def test_partitions_that_go_take_their_machines(wire, names):
     """Fewer partitions, or one without machines, mean fewer machines; those of the ledger stay, without data."""
     publish(wire, names, [window_table(["a"]), window_table(["b"])])
     loader = Loader(wire, names)
@@ -158,19 +154,17 @@ def test_partitions_that_go_take_their_machines(wire: CountingWire, names: Names
     assert empty.names == ()
 
 
-def test_an_emptied_server_leaves_the_last_known_fleet_until_the_windows_are_rebuilt(
-    wire: CountingWire, names: Names, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_emptied_server_leaves_the_last_known_fleet_until_the_windows_are_rebuilt(wire, names, monkeypatch):
     """Not the partitions that come first, nor the machines that come first in one; one emptied alone hides no other."""
     machines = [f"{partition}{number}" for partition in "abc" for number in range(3)]
 
-    def write(partition: int, offset: int, *alive: str, load: float = 0.2) -> None:
+    def write(partition, offset, *alive, load=0.2):
         """Write one partition as the stream app does after reading the log up to an offset."""
         table = window_table(alive, offset=offset, partition=partition, utilization=load)
         wire.ask([("SET", key.replace("{0}", f"{{{partition}}}"), raw) for key, raw in values(names, [table]).items()])
         wire.ask([("HSET", names.state(partition), "offset", offset), ("SET", names.partitions, 3)])
 
-    def fleet() -> list[str]:
+    def fleet():
         """Return the machines with data, as a decision sees them."""
         loader.refresh()
         return [name for name, known in zip(loader._snapshot.names, loader._snapshot.has_data, strict=True) if known]
@@ -197,9 +191,7 @@ def test_an_emptied_server_leaves_the_last_known_fleet_until_the_windows_are_reb
     assert fleet() == ["a0", "a1", "a9", "b0"]
 
 
-def test_what_the_workers_say_is_read_without_new_windows(
-    wire: CountingWire, names: Names, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_workers_say_is_read_without_new_windows(wire, names, monkeypatch):
     """There are none while a worker is away; a heartbeat that cannot be read is left out."""
     monkeypatch.setattr("scorer.live.loader.BEAT_S", 0.0)
     publish(wire, names, [window_table(["a"])])
@@ -213,7 +205,7 @@ def test_what_the_workers_say_is_read_without_new_windows(
     assert loader.refresh() is None
 
 
-def test_what_operators_say_is_read_with_its_counter(wire: CountingWire, names: Names) -> None:
+def test_what_operators_say_is_read_with_its_counter(wire, names):
     """Cordon and labels appear; an entry that cannot be read is left out and the others hold."""
     publish(wire, names, [window_table(["a", "b"])])
     loader = Loader(wire, names)
@@ -227,9 +219,7 @@ def test_what_operators_say_is_read_with_its_counter(wire: CountingWire, names: 
 
 
 @pytest.mark.parametrize(("first", "second", "zone"), [(10, 20, "new"), (20, 10, "old")])
-def test_a_machine_in_two_partitions_has_one_row_and_its_later_facts(
-    wire: CountingWire, names: Names, first: int, second: int, zone: str
-) -> None:
+def test_a_machine_in_two_partitions_has_one_row_and_its_later_facts(wire, names, first, second, zone):
     """The number of partitions was changed: ``machines`` lists it once, with its newer sample and its later facts."""
     now_s = time.time()
     publish(
@@ -249,7 +239,7 @@ def test_a_machine_in_two_partitions_has_one_row_and_its_later_facts(
     assert listed[1]["labels"] == {"zone": zone}
 
 
-def test_usage_by_instance_is_read_at_a_pace_of_its_own(wire: CountingWire, names: Names) -> None:
+def test_usage_by_instance_is_read_at_a_pace_of_its_own(wire, names):
     """Where there is none it costs one short read a partition; what is damaged keeps its last good version."""
     publish(wire, names, [window_table(["a"])])
     loader = UsageLoader(wire, names, look_s=0.0)
@@ -273,7 +263,7 @@ def test_usage_by_instance_is_read_at_a_pace_of_its_own(wire: CountingWire, name
     assert not slow.refresh(1)
 
 
-def test_a_snapshot_has_the_usage_by_instance(wire: CountingWire, names: Names) -> None:
+def test_a_snapshot_has_the_usage_by_instance(wire, names):
     """Of what the ledger has on that machine, and of no other."""
     publish(wire, names, [window_table(["a", "b"])])
     wire.one("SET", names.instance_usage(0), _usage_table(1.0))
@@ -286,14 +276,14 @@ def test_a_snapshot_has_the_usage_by_instance(wire: CountingWire, names: Names) 
     assert msgspec.json.decode(msgspec.json.encode(shown))["instances"][0]["usage"] is None
 
 
-def _usage_table(cores: float) -> bytes:
+def _usage_table(cores):
     usage = InstanceUsage()
     report = InstanceReport(at=100.0, interval_s=60.0, entries={"one": InstanceMeans(cpu=cores)})
     usage.apply([("a", report)], Zone().day_numbers)
     return encode_usage(usage, {"written_at": time.time()})
 
 
-def test_a_writer_wakes_the_reader(wire: CountingWire, names: Names, valkey: Valkey) -> None:
+def test_a_writer_wakes_the_reader(wire, names, valkey):
     """With the partitions that it wrote; several messages are one wake-up, and one that says nothing means all."""
     stopping = threading.Event()
     wake_ups = WakeUps({"url": valkey.url}, names, stopping)
@@ -315,7 +305,7 @@ def test_a_writer_wakes_the_reader(wire: CountingWire, names: Names, valkey: Val
     wake_ups.close()
 
 
-def test_only_what_woke_the_reader_is_looked_at(wire: CountingWire, names: Names) -> None:
+def test_only_what_woke_the_reader_is_looked_at(wire, names):
     """The windows of other partitions wait for their own message, or for the next look at all."""
     publish(wire, names, [window_table(["a"]), window_table(["b"])])
     loader = Loader(wire, names)
@@ -330,7 +320,7 @@ def test_only_what_woke_the_reader_is_looked_at(wire: CountingWire, names: Names
     assert snapshot.windows().mean[0].tolist() == pytest.approx([8.0, 8.0])
 
 
-def test_after_changes_only_they_are_read_and_known_as_such(wire: CountingWire, names: Names) -> None:
+def test_after_changes_only_they_are_read_and_known_as_such(wire, names):
     """Neither the base nor another partition is read; the snapshot says which rows differ from the one before."""
     base = window_table(["a", "b", "c"])
     publish(wire, names, [base, window_table(["d"])])
@@ -340,9 +330,7 @@ def test_after_changes_only_they_are_read_and_known_as_such(wire: CountingWire, 
     wire.whole_reads()
     second = loader.refresh(woken={0})
     assert wire.whole_reads() == [names.window_changes(0)]
-    assert first is not None
     rows = second.changed_since(first)
-    assert rows is not None
     assert [second.names[row] for row in rows] == ["b"]
     assert second.windows().mean[0].tolist() == pytest.approx([3.2, 8.0, 3.2, 3.2])
     assert first.windows().mean[0].tolist() == pytest.approx([3.2] * 4)

@@ -3,13 +3,11 @@
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
 from schemas.names import Names
 from scorer.client import Client, WindwardError
-from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import MACHINES, eventually, scorer_process
 from tests.window_tables import publish, window_table
 
@@ -21,9 +19,7 @@ use = "{score}"
 """
 
 
-def test_a_good_file_is_taken_and_a_bad_one_is_not(
-    valkey: Valkey, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_good_file_is_taken_and_a_bad_one_is_not(valkey, tmp_path, capfd):
     """Each query names its profile; after SIGHUP a changed file counts, an unreadable one changes nothing."""
     names = Names(f"profiles-{os.getpid()}")
     publish(valkey.url, names, [window_table(MACHINES, at=time.time() + 5)])
@@ -35,13 +31,13 @@ def test_a_good_file_is_taken_and_a_bad_one_is_not(
         Client(valkey.url, names.prefix, timeout_s=60) as client,
     ):
 
-        def scores(profile: str) -> set[str]:
+        def scores(profile):
             return set(client.rank(cpu=1, profile=profile)["candidates"][0]["scores"])
 
-        def logged(event: str) -> str:
-            shown: list[str] = []
+        def logged(event):
+            shown = []
 
-            def look() -> str:
+            def look():
                 shown.append(capfd.readouterr().err)
                 return next((line for line in "".join(shown).splitlines() if event in line), "")
 

@@ -12,11 +12,8 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
@@ -24,7 +21,7 @@ import redis
 from schemas.names import Names
 from scorer.client import AsyncClient, Client, WindwardError
 from scorer.wire import Wire
-from tests.conftest import Valkey, free_port, start_valkey, stop
+from tests.conftest import free_port, start_valkey, stop
 from tests.support.fleet_label import without_fleet
 from tests.support.in_process import run_command
 from tests.window_tables import publish, window_table
@@ -35,13 +32,7 @@ FRESH_S = 600.0
 
 
 @contextmanager
-def scorer_process(
-    url: str,
-    names: Names,
-    *options: str,
-    env: dict[str, str] | None = None,
-    program: tuple[str, ...] = ("-m", "ops.cli.main", "scorer"),
-) -> Iterator[subprocess.Popen[bytes]]:
+def scorer_process(url, names, *options, env=None, program=("-m", "ops.cli.main", "scorer")):
     """Run a scorer; end it afterwards, whatever became of it."""
     arguments = ["--redis-url", url, "--prefix", names.prefix, "--log-level", "warning", *options]
     process = subprocess.Popen([sys.executable, *program, *arguments], env={**os.environ, **(env or {})})
@@ -57,7 +48,7 @@ planner_process = partial(scorer_process, program=("-m", "ops.cli.main", "planne
 """The same of a planner."""
 
 
-def eventually(check: Callable[[], Any], wait_s: float = 60.0) -> Any:
+def eventually(check, wait_s=60.0):
     deadline = time.monotonic() + wait_s
     while True:
         if found := check():
@@ -66,20 +57,20 @@ def eventually(check: Callable[[], Any], wait_s: float = 60.0) -> Any:
         time.sleep(0.02)
 
 
-def ask_raw(server: redis.Redis, names: Names, query: bytes | str, query_id: str, wait_s: float = 60) -> dict[str, Any]:
+def ask_raw(server, names, query, query_id, wait_s=60):
     """Put a query as redis-cli would, and read its answer."""
     server.lpush(names.queries, query)
     return json.loads(eventually(lambda: server.lpop(names.reply(query_id)), wait_s))
 
 
 @pytest.fixture(scope="module")
-def module_names() -> Names:
+def module_names():
     """A prefix shared by the tests that need no scorer of their own."""
     return Names(f"rpc-{os.getpid()}")
 
 
 @pytest.fixture(scope="module")
-def running(valkey: Valkey, module_names: Names) -> Iterator[subprocess.Popen[bytes]]:
+def running(valkey, module_names):
     """One scorer on a fleet of ten machines, from idle to busy."""
     wire = Wire({"url": valkey.url})
     loads = [0.05 + 0.05 * number for number in range(len(MACHINES))]
@@ -92,12 +83,12 @@ def running(valkey: Valkey, module_names: Names) -> Iterator[subprocess.Popen[by
 
 
 @pytest.fixture
-def client(valkey: Valkey, module_names: Names, running: subprocess.Popen[bytes]) -> Iterator[Client]:
+def client(valkey, module_names, running):
     with Client(valkey.url, module_names.prefix, timeout_s=60) as client:
         yield client
 
 
-def test_a_torn_record_is_told_in_words(client: Client, valkey: Valkey, module_names: Names) -> None:
+def test_a_torn_record_is_told_in_words(client, valkey, module_names):
     """Each step on its instance says which record cannot be read, and what to do; nothing else is refused."""
     server = redis.Redis.from_url(valkey.url)
     client.place(id="torn-1", cpu=0.1)
@@ -114,19 +105,19 @@ def test_a_torn_record_is_told_in_words(client: Client, valkey: Valkey, module_n
     server.close()
 
 
-def put_together(server: redis.Redis, names: Names, params: dict[str, Any], count: int) -> None:
+def put_together(server, names, params, count):
     """Put alike queries on the queue before there is a scorer, which then takes them together."""
     for number in range(count):
         query = {"v": 1, "id": f"q{number}", "method": "place", "deadline": time.time() + 60, "params": params}
         server.lpush(names.queries, json.dumps(query))
 
 
-def answers_of(server: redis.Redis, names: Names, count: int) -> list[dict[str, Any]]:
+def answers_of(server, names, count):
     replies = [server.blpop([names.reply(f"q{number}")], timeout=60) for number in range(count)]
     return [json.loads(reply[1])["result"] for reply in replies]
 
 
-def test_alike_queries_taken_together_are_answered_one_by_one(valkey: Valkey, server: redis.Redis) -> None:
+def test_alike_queries_taken_together_are_answered_one_by_one(valkey, server):
     """Twelve deployers at once get the machines that twelve instances of one query would, each with its own terms."""
     names = Names(f"together-{os.getpid()}")
     loads = [0.05 + 0.05 * n for n in range(10)]
@@ -143,9 +134,7 @@ def test_alike_queries_taken_together_are_answered_one_by_one(valkey: Valkey, se
     assert [answer["machine"] for answer in answers] == [one["machine"] for one in batch["placed"]]
 
 
-def test_of_alike_queries_taken_together_the_ones_without_room_are_told_as_if_alone(
-    valkey: Valkey, server: redis.Redis
-) -> None:
+def test_of_alike_queries_taken_together_the_ones_without_room_are_told_as_if_alone(valkey, server):
     """Room for two of three: the third is ranked after them; and `rank` shows the fleet with them on it."""
     names = Names(f"no-room-{os.getpid()}")
     publish(valkey.url, names, [window_table(["only"], at=time.time() + 3)])
@@ -163,7 +152,7 @@ def test_of_alike_queries_taken_together_the_ones_without_room_are_told_as_if_al
     assert smaller["candidates"][0]["instances"] == 2
 
 
-def test_life_of_an_instance(client: Client) -> None:
+def test_life_of_an_instance(client):
     """Place, confirm, resize, move and release; each repeated call gives the same answer and changes nothing."""
     placed = client.place(id="life", cpu=1, memory="1G", ports=[6379], labels={"app": "x"})
     again = client.place(id="life", cpu=1, memory="1G", ports=[6379], labels={"app": "x"})
@@ -193,7 +182,7 @@ def test_life_of_an_instance(client: Client) -> None:
     client.release("life")
 
 
-REFUSED: list[tuple[str, str, dict[str, Any], str, str]] = [
+REFUSED = [
     ("confirm of an unknown id", "confirm", {"id": "nobody"}, "NOT_FOUND", "nobody"),
     ("release of an unknown id", "release", {"id": "nobody"}, "NOT_FOUND", "nobody"),
     ("update of an unknown id", "update", {"id": "nobody", "cpu": 1}, "NOT_FOUND", "nobody"),
@@ -213,7 +202,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], str, str]] = [
     ("too many in a list", "place", {"instances": [{}] * 10_001}, "INVALID_ARGUMENT", "instances"),
     ("a bad one in a list", "place", {"instances": [{}, {"cpu": -1}]}, "INVALID_ARGUMENT", "instances[1].cpu"),
     ("one id twice", "place", {"instances": [{"id": "a"}, {"id": "a"}]}, "INVALID_ARGUMENT", "'a'"),
-    ("params that are no object", "place", [], "INVALID_ARGUMENT", "params"),  # type: ignore[list-item]
+    ("params that are no object", "place", [], "INVALID_ARGUMENT", "params"),
     ("unknown profile", "rank", {"profile": "nope"}, "INVALID_ARGUMENT", "profile"),
     ("unknown window", "rank", {"window_s": 17}, "INVALID_ARGUMENT", "window_s"),
     ("unknown method", "frobnicate", {}, "UNIMPLEMENTED", "frobnicate"),
@@ -227,7 +216,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], str, str]] = [
 @pytest.mark.parametrize(
     ("method", "params", "code", "word"), [row[1:] for row in REFUSED], ids=[r[0] for r in REFUSED]
 )
-def test_refusals_name_what_is_wrong(client: Client, method: str, params: dict[str, Any], code: str, word: str) -> None:
+def test_refusals_name_what_is_wrong(client, method, params, code, word):
     """Every bad call gets gRPC's code and a message with the field or id in it, and the ledger stays as it was."""
     client.place(id="held", cpu=0.1, ttl_s=3600)
     client.place(id="runs", cpu=0.1)
@@ -243,7 +232,7 @@ def test_refusals_name_what_is_wrong(client: Client, method: str, params: dict[s
     assert client.health()["ledger_change"] == before
 
 
-def test_dry_runs_change_nothing(client: Client) -> None:
+def test_dry_runs_change_nothing(client):
     """A dry run of each step answers as the step would, and the ledger's change number stays."""
     client.place(id="dry", cpu=1)
     before = client.health()["ledger_change"]
@@ -258,14 +247,14 @@ def test_dry_runs_change_nothing(client: Client) -> None:
     client.release("dry")
 
 
-def test_roles_swap_in_one_step(client: Client) -> None:
+def test_roles_swap_in_one_step(client):
     """After a failover master and replica exchange roles together; the same call again does not undo it."""
     for name, role in (("r-a", "master"), ("r-b", "replica")):
         client.place(id=name, cpu=0.1, cluster="shop", role=role, cluster_masters=3)
         client.confirm(name)
     client.update("r-a", swap_role_with="r-b")
 
-    def roles() -> dict[str, str]:
+    def roles():
         return {one["id"]: one["role"] for one in client.instances(cluster="shop")["instances"]}
 
     assert roles() == {"r-a": "replica", "r-b": "master"}
@@ -287,7 +276,7 @@ def test_roles_swap_in_one_step(client: Client) -> None:
     assert roles() == {"r-a": "replica", "r-b": "master"}
 
 
-def test_batches_all_or_nothing_and_in_part(client: Client) -> None:
+def test_batches_all_or_nothing_and_in_part(client):
     """A batch that cannot be placed whole leaves nothing behind, or places what fits and says what is missing."""
     nothing = client.place(id="batch-a", cpu=7, count=60, all_or_nothing=True)
     assert (nothing["placed"], nothing["missing"]) == ([], 60)
@@ -304,7 +293,7 @@ def test_batches_all_or_nothing_and_in_part(client: Client) -> None:
     assert [one["id"] for one in unlike["placed"]] == ["u1", "u2"]
 
 
-def test_a_batch_repeated_keeps_to_its_number_of_machines(client: Client) -> None:
+def test_a_batch_repeated_keeps_to_its_number_of_machines(client):
     """Placed in part, then asked for again: the same answer, not an error, and no machine more than allowed."""
     for name, limits in (("wide", {"machines_min": 12}), ("narrow", {"machines_max": 1, "cpu": 4})):
         first = client.place(id=name, count=12, **limits)
@@ -317,7 +306,7 @@ def test_a_batch_repeated_keeps_to_its_number_of_machines(client: Client) -> Non
             client.release(one["id"])
 
 
-def test_an_ended_id_is_placed_anew_or_has_no_machine(client: Client) -> None:
+def test_an_ended_id_is_placed_anew_or_has_no_machine(client):
     """An answer names no machine on which nothing is held, also when the id was on one before."""
     request = {"id": "past", "cpu": 0.1, "ports": [7654]}
     client.release(client.place(**request)["id"])
@@ -329,7 +318,7 @@ def test_an_ended_id_is_placed_anew_or_has_no_machine(client: Client) -> None:
         client.release(f"block-{number}")
 
 
-def test_a_batch_with_an_id_of_another_request_reserves_nothing(client: Client) -> None:
+def test_a_batch_with_an_id_of_another_request_reserves_nothing(client):
     """The answer is an error, so none of the batch is held; once the other one has ended its id is free."""
     client.place(id="mine", cpu=0.1)
     batch = [{"id": "first", "cpu": 0.1}, {"id": "mine", "cpu": 0.2}]
@@ -342,7 +331,7 @@ def test_a_batch_with_an_id_of_another_request_reserves_nothing(client: Client) 
         client.release(str(one["id"]))
 
 
-def test_decisions_are_kept(client: Client, server: redis.Redis, module_names: Names) -> None:
+def test_decisions_are_kept(client, server, module_names):
     """A placement is on the bounded stream of decisions with its terms; a repeat is not there twice."""
     client.place(id="kept", cpu=0.5)
     client.place(id="kept", cpu=0.5)
@@ -351,7 +340,7 @@ def test_decisions_are_kept(client: Client, server: redis.Redis, module_names: N
     assert json.loads(found[0][b"answer"])["candidates"]
 
 
-def test_a_query_by_hand(server: redis.Redis, module_names: Names, running: object) -> None:
+def test_a_query_by_hand(server, module_names, running):
     """Plain list commands are enough to ask; the reply list has a lifetime and the queues are empty afterwards."""
     query = '{"v":1,"id":"by-hand","method":"rank","params":{"cpu":"500m"}}'
     answer = ask_raw(server, module_names, query, "by-hand")
@@ -362,7 +351,7 @@ def test_a_query_by_hand(server: redis.Redis, module_names: Names, running: obje
     assert server.llen(module_names.queries) == 0
 
 
-MALFORMED: list[tuple[str, str, str, str]] = [
+MALFORMED = [
     ("method of the wrong type", '{"id":"w1","method":5}', "w1", "method"),
     ("deadline of the wrong type", '{"id":"w2","method":"rank","deadline":"soon"}', "w2", "deadline"),
     ("no method", '{"id":"w3"}', "w3", "method"),
@@ -373,18 +362,14 @@ MALFORMED: list[tuple[str, str, str, str]] = [
 
 
 @pytest.mark.parametrize(("raw", "query_id", "word"), [r[1:] for r in MALFORMED], ids=[r[0] for r in MALFORMED])
-def test_malformed_queries_are_answered(
-    server: redis.Redis, module_names: Names, running: object, raw: str, query_id: str, word: str
-) -> None:
+def test_malformed_queries_are_answered(server, module_names, running, raw, query_id, word):
     """A query whose id can be read gets INVALID_ARGUMENT naming the field."""
     answer = ask_raw(server, module_names, raw, query_id)
     assert answer["error"]["code"] == "INVALID_ARGUMENT"
     assert word in answer["error"]["message"]
 
 
-def test_garbage_is_dropped_and_the_next_query_answered(
-    server: redis.Redis, module_names: Names, client: Client
-) -> None:
+def test_garbage_is_dropped_and_the_next_query_answered(server, module_names, client):
     """What nobody can be answered for is counted, logged and forgotten."""
     bad_ids = ['{"id":"a b","method":"health"}', '{"id":"","method":"health"}']
     server.lpush(module_names.queries, b"\xff\x00garbage", "[]", "null", "{}", *bad_ids, "x" * 100_000)
@@ -393,9 +378,7 @@ def test_garbage_is_dropped_and_the_next_query_answered(
     assert not list(server.scan_iter(f"{module_names.prefix}:v1:taken:*"))
 
 
-def test_a_caller_whose_clock_is_off_is_answered_or_told(
-    server: redis.Redis, module_names: Names, client: Client
-) -> None:
+def test_a_caller_whose_clock_is_off_is_answered_or_told(server, module_names, client):
     """A minute behind, its queries are past their deadline, and do nothing; a minute ahead they are answered."""
     late = {"v": 1, "id": "late", "method": "place", "deadline": time.time() - 55, "params": {"id": "late"}}
     error = ask_raw(server, module_names, json.dumps(late), "late", 5)["error"]
@@ -408,9 +391,7 @@ def test_a_caller_whose_clock_is_off_is_answered_or_told(
 
 
 @pytest.mark.parametrize("ahead_s", [10, -10])
-def test_a_scorer_whose_clock_is_off_answers_and_says_so(
-    ahead_s: int, valkey: Valkey, module_names: Names, running: subprocess.Popen[bytes]
-) -> None:
+def test_a_scorer_whose_clock_is_off_answers_and_says_so(ahead_s, valkey, module_names, running):
     """All default calls, by the server's time; health, page, metric and doctor name it."""
     port = free_port()
     clock = f"import runpy, time; now = time.time; time.time = lambda: now() + {ahead_s}"
@@ -440,10 +421,10 @@ def test_a_scorer_whose_clock_is_off_answers_and_says_so(
         running.send_signal(signal.SIGCONT)
 
 
-def test_async_client_runs_calls_side_by_side(valkey: Valkey, module_names: Names, running: object) -> None:
+def test_async_client_runs_calls_side_by_side(valkey, module_names, running):
     """Many awaited calls at once are all answered."""
 
-    async def ask() -> list[Any]:
+    async def ask():
         async with AsyncClient(valkey.url, module_names.prefix, timeout_s=60) as client:
             return await asyncio.gather(*[client.rank(cpu=1) for _ in range(50)], client.health())
 
@@ -451,7 +432,7 @@ def test_async_client_runs_calls_side_by_side(valkey: Valkey, module_names: Name
     assert all(answer["machine"] for answer in answers[:50])
 
 
-def test_without_a_scorer_the_client_says_so(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_without_a_scorer_the_client_says_so(valkey, names, server):
     """The deadline passes, the error names server and prefix, and the query is taken back off the queue."""
     started = time.monotonic()
     with Client(valkey.url, names.prefix, timeout_s=0.3) as client, pytest.raises(WindwardError) as error:
@@ -463,7 +444,7 @@ def test_without_a_scorer_the_client_says_so(valkey: Valkey, names: Names, serve
     assert server.llen(names.queries) == 0
 
 
-def test_without_a_server_the_client_says_so() -> None:
+def test_without_a_server_the_client_says_so():
     """No connection until the deadline: UNAVAILABLE, retryable."""
     with Client(f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.4) as client, pytest.raises(WindwardError) as error:
         client.health()
@@ -471,16 +452,16 @@ def test_without_a_server_the_client_says_so() -> None:
     assert error.value.retryable
 
 
-def test_an_idle_wait_outlives_socket_timeouts(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_an_idle_wait_outlives_socket_timeouts(valkey, names, server):
     """A scorer that starts only after the client has waited for longer than one blocking read still answers it."""
     publish(valkey.url, names, [window_table(MACHINES)])
-    answers: list[Any] = []
+    answers = []
 
-    def ask() -> None:
+    def ask():
         with Client(valkey.url, names.prefix, timeout_s=60) as client:
             answers.append(client.rank(cpu=1))
 
-    def reads_that_ended() -> int:
+    def reads_that_ended():
         return int(server.info("commandstats").get("cmdstat_blpop", {"calls": 0})["calls"])
 
     before = reads_that_ended()
@@ -492,7 +473,7 @@ def test_an_idle_wait_outlives_socket_timeouts(valkey: Valkey, names: Names, ser
     assert answers[0]["machine"]
 
 
-def test_a_killed_scorer_loses_nothing(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_a_killed_scorer_loses_nothing(valkey, names, server):
     """A query taken by a scorer that dies by -9 is answered by another before its deadline, and reserved once."""
     publish(valkey.url, names, [window_table(MACHINES, at=time.time() + 5)])
     quick = ("--heartbeat-s", "0.1", "--silent-s", "0.5")
@@ -500,7 +481,7 @@ def test_a_killed_scorer_loses_nothing(valkey: Valkey, names: Names, server: red
     with first as process, Client(valkey.url, names.prefix, timeout_s=60) as client:
         client.health()
         process.send_signal(signal.SIGSTOP)
-        answers: list[Any] = []
+        answers = []
         asking = threading.Thread(target=lambda: answers.append(client.place(id="once", cpu=1)))
         asking.start()
         # The server serves its blocked read while the process stands still, or we do what that read would have done.
@@ -518,14 +499,14 @@ def test_a_killed_scorer_loses_nothing(valkey: Valkey, names: Names, server: red
     assert server.llen(names.of_scorers.taken("first")) == 0
 
 
-def test_a_restarted_scorer_takes_up_its_own_queries(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_a_restarted_scorer_takes_up_its_own_queries(valkey, names, server):
     """What an earlier process of the same name had taken is answered when it is back."""
     server.lpush(names.of_scorers.taken("again"), '{"id":"left","method":"health"}')
     with scorer_process(valkey.url, names, "--name", "again"):
         assert eventually(lambda: server.llen(names.reply("left")))
 
 
-def test_long_answers_keep_nobody_waiting(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_long_answers_keep_nobody_waiting(valkey, names, server):
     """Sixty at once: others wait for a part of one at most; some are made in time, and each of the others is told."""
     wire = Wire({"url": valkey.url})
     many = [f"m{number:03}" for number in range(500)]
@@ -534,7 +515,7 @@ def test_long_answers_keep_nobody_waiting(valkey: Valkey, names: Names, server: 
     running = scorer_process(valkey.url, names), planner_process(valkey.url, names, "--every", "0")
     with running[0], running[1], Client(valkey.url, names.prefix, timeout_s=30) as client:
 
-        def waits(call: Callable[[], Any]) -> float:
+        def waits(call):
             started = time.monotonic()
             call()
             return time.monotonic() - started
@@ -561,15 +542,15 @@ def test_long_answers_keep_nobody_waiting(valkey: Valkey, names: Names, server: 
     assert codes["OK"] >= 1
 
 
-def test_sigterm_gives_a_long_batch_back(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_sigterm_gives_a_long_batch_back(valkey, names, server):
     """After its time it ends in the middle of a batch; another scorer goes on, and each instance is reserved once."""
     publish(valkey.url, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
     run = "import runpy; runpy.run_module('scorer', run_name='__main__')"
     program = ("-c", f"from scorer.rpc import loop; loop.STOP_S = 0.0; {run}")
     batch = [{"id": f"i{number}", "cpu": 1e-4 + number * 1e-9} for number in range(1500)]
-    answers: list[Any] = []
+    answers = []
 
-    def ask() -> None:
+    def ask():
         with Client(valkey.url, names.prefix, timeout_s=60) as client:
             answers.append(client.place(instances=batch))
 
@@ -590,7 +571,7 @@ def test_sigterm_gives_a_long_batch_back(valkey: Valkey, names: Names, server: r
     assert int(change) == server.hlen(names.ledger("instances")) == len(batch)
 
 
-def test_sigterm_drains_and_exits(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_sigterm_drains_and_exits(valkey, names, server):
     """SIGTERM ends a scorer with 0, nothing on its list, its name off the list of scorers."""
     with scorer_process(valkey.url, names, "--name", "ending") as process:
         eventually(lambda: server.zscore(names.scorers, "ending"))
@@ -600,7 +581,7 @@ def test_sigterm_drains_and_exits(valkey: Valkey, names: Names, server: redis.Re
     assert server.exists(names.of_scorers.taken("ending")) == 0
 
 
-def test_too_many_waiting_are_refused_at_once(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_too_many_waiting_are_refused_at_once(valkey, names, server):
     """Past the queue's bound the newest queries get RESOURCE_EXHAUSTED and the oldest are answered."""
     for number in range(300):
         server.lpush(names.queries, json.dumps({"id": f"q{number}", "method": "health"}))
@@ -612,7 +593,7 @@ def test_too_many_waiting_are_refused_at_once(valkey: Valkey, names: Names, serv
     assert codes.count("RESOURCE_EXHAUSTED") >= 200
 
 
-def test_redis_restarted_with_its_data(tmp_path: Path) -> None:
+def test_redis_restarted_with_its_data(tmp_path):
     """Server killed and back from its append-only file: the scorer goes on by itself and the instance is there."""
     port, names = free_port(), Names("restart")
     aof = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")
@@ -625,7 +606,7 @@ def test_redis_restarted_with_its_data(tmp_path: Path) -> None:
             client.confirm("stays")
             server.kill()
             server.wait()
-            late: list[Any] = []
+            late = []
             asking = threading.Thread(target=lambda: late.append(client.place(id="during", cpu=1)))
             asking.start()
             server = start_valkey(port, tmp_path, *aof)
@@ -649,7 +630,7 @@ def test_redis_restarted_with_its_data(tmp_path: Path) -> None:
         stop(server)
 
 
-def test_pages_tell_live_ready_and_metrics(valkey: Valkey, names: Names) -> None:
+def test_pages_tell_live_ready_and_metrics(valkey, names):
     """Ready only once windows and ledger were read; live before; metrics by the field's naming."""
     port = free_port()
     base = f"http://127.0.0.1:{port}"
@@ -664,7 +645,7 @@ def test_pages_tell_live_ready_and_metrics(valkey: Valkey, names: Names) -> None
         assert get(f"{base}/else")[0] == 404
 
 
-def get(url: str) -> tuple[int, str]:
+def get(url):
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:
             return answer.status, answer.read().decode()
@@ -675,7 +656,7 @@ def get(url: str) -> tuple[int, str]:
         return 0, ""
 
 
-def test_a_ledger_of_its_own(valkey: Valkey, names: Names, tmp_path: Path) -> None:
+def test_a_ledger_of_its_own(valkey, names, tmp_path):
     """With --ledger-url reservations are on the other server, windows and queries on the first."""
     port = free_port()
     other = start_valkey(port, tmp_path)
@@ -692,7 +673,7 @@ def test_a_ledger_of_its_own(valkey: Valkey, names: Names, tmp_path: Path) -> No
         stop(other)
 
 
-def test_a_cluster_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_cluster_is_refused_by_name(tmp_path):
     """A node of a Redis Cluster ends the scorer at once with 2 and one line that says so, for either server."""
     port = free_port()
     server = start_valkey(port, tmp_path, "--cluster-enabled", "yes", "--cluster-port", str(free_port()))
@@ -707,7 +688,7 @@ def test_a_cluster_is_refused_by_name(tmp_path: Path) -> None:
         stop(server)
 
 
-def test_windows_and_ledger_come_and_go_apart(names: Names, tmp_path: Path) -> None:
+def test_windows_and_ledger_come_and_go_apart(names, tmp_path):
     """Windows that come back empty are those known until they are refilled; an absent ledger is noted once."""
     ports, folders = (free_port(), free_port()), (tmp_path / "windows", tmp_path / "ledger")
     for folder in folders:
@@ -716,7 +697,7 @@ def test_windows_and_ledger_come_and_go_apart(names: Names, tmp_path: Path) -> N
     url = f"redis://127.0.0.1:{ports[0]}/0"
     arguments = ["--redis-url", url, "--ledger-url", f"redis://127.0.0.1:{ports[1]}/0", "--prefix", names.prefix]
 
-    def fill(machines: list[str]) -> None:
+    def fill(machines):
         publish(url, names, [window_table(machines, at=time.time() + 5)])
 
     log = tmp_path / "scorer.log"
@@ -769,7 +750,7 @@ def test_windows_and_ledger_come_and_go_apart(names: Names, tmp_path: Path) -> N
         (("--metrics-port", "99999"), "metrics_port"),
     ],
 )
-def test_wrong_settings_are_refused_by_name(options: tuple[str, ...], word: str) -> None:
+def test_wrong_settings_are_refused_by_name(options, word):
     """A setting that cannot be used ends the command at once with 2 and one line that names it."""
     done = run_command("scorer", *options, environ={})
     assert done.returncode == 2

@@ -15,12 +15,10 @@ from typing import Any
 
 import pytest
 
-from schemas.names import Names
 from scorer.client import Client, WindwardError
 from scorer.ledger.record.instance import LIVE, machines_of
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
-from tests.conftest import Valkey
 from tests.effort import effort
 from tests.integration.scorer.test_rpc import scorer_process
 from tests.support.witness import read_history
@@ -31,7 +29,7 @@ RACKS = 4
 SCORERS, CLIENTS = 4, 8
 READ_S = 6.0
 """Facts are read each second; a process that is not scheduled takes longer."""
-RULES: tuple[dict[str, Any], ...] = (
+RULES = (
     {"topology": "rack", "others": 2},
     {"topology": "rack", "share": 0.4},
     {"topology": "rack", "skew": 1},
@@ -39,12 +37,11 @@ RULES: tuple[dict[str, Any], ...] = (
     {"topology": "machine", "skew": 1},
 )
 LOG_LENGTH = 1_000_000
-Labelling = dict[str, str]
 
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_no_placement_puts_a_domain_over(valkey: Valkey, names: Names) -> None:
+def test_no_placement_puts_a_domain_over(valkey, names):
     """Eight clients of four scorers, machines that change racks, one rack cordoned: each placement keeps each rule.
 
     A target that is reserved by a move is a placement, too.
@@ -52,9 +49,9 @@ def test_no_placement_puts_a_domain_over(valkey: Valkey, names: Names) -> None:
     lasts_s = effort(10, 60)
     wire, began = Wire({"url": valkey.url}), time.time()
     labels = {machine: f"r{number % RACKS}" for number, machine in enumerate(MACHINES)}
-    labellings: list[tuple[float, Labelling]] = []
+    labellings = []
 
-    def relabel(version: int) -> None:
+    def relabel(version):
         labellings.append((time.time(), dict(labels)))
         said = {
             machine: {
@@ -72,7 +69,7 @@ def test_no_placement_puts_a_domain_over(valkey: Valkey, names: Names) -> None:
     relabel(1)
     stop, answers = threading.Event(), Counter[str]()
 
-    def place(number: int) -> None:
+    def place(number):
         dice, held, moving = Random(number), list[str](), dict[str, Any]()
         with Client(valkey.url, names.prefix, timeout_s=30) as client:
             for turn in range(1_000_000):
@@ -134,11 +131,11 @@ def test_no_placement_puts_a_domain_over(valkey: Valkey, names: Names) -> None:
     assert time.time() - began < lasts_s + 60
 
 
-def _faults(history: list[Any], labellings: list[tuple[float, Labelling]]) -> list[str]:
+def _faults(history, labellings):
     """Return the placements that no labelling of its time allows."""
-    held: dict[str, dict[str, tuple[str, ...]]] = {}
-    ruled: Counter[str] = Counter()
-    seen: dict[str, Any] = {}
+    held = {}
+    ruled = Counter()
+    seen = {}
     faults = []
     for one in history:
         group, before = one.labels["app"], seen.get(one.id)
@@ -165,7 +162,7 @@ def _faults(history: list[Any], labellings: list[tuple[float, Labelling]]) -> li
     return faults
 
 
-def _holds(rule: dict[str, Any], machine: str, others: list[tuple[str, ...]], labels: Labelling) -> bool:
+def _holds(rule, machine, others, labels):
     """Return whether a rule of the group holds with a further member on a machine, wherever moves under way end."""
     domain = (lambda of: of) if rule["topology"] == "machine" else labels.__getitem__
     near = [{*map(domain, machines)} for machines in others]

@@ -3,22 +3,19 @@
 import threading
 import time
 from collections import Counter
-from typing import Any
 
 import pytest
 
-from schemas.names import Names
 from schemas.resources import PRIORITY_CLASSES
 from scorer.client import Client
 from tests.bench.bench_scorers import contend
-from tests.conftest import Valkey
 from tests.effort import LONG, effort
 from tests.integration.scorer.test_rpc import scorer_process
 from tests.window_tables import publish, window_table
 
 
 @pytest.mark.long
-def test_several_scorers_never_oversubscribe(valkey: Valkey, names: Names) -> None:
+def test_several_scorers_never_oversubscribe(valkey, names):
     """Three scorers, one killed in the middle, six clients, a nearly full fleet: every law holds in the history."""
     placements = effort(500, 6_000) if LONG else 250
     report, _ = contend(valkey.url, names, scorers=3, clients=6, placements=placements, machines=12, kill=True)
@@ -30,7 +27,7 @@ def test_several_scorers_never_oversubscribe(valkey: Valkey, names: Names) -> No
 
 
 @pytest.mark.slow
-def test_no_class_exceeds_its_sum(valkey: Valkey, names: Names) -> None:
+def test_no_class_exceeds_its_sum(valkey, names):
     """Two scorers, four clients, mixed classes with churn, measured usage that changes: each class is within its sum.
 
     At rest the ledger's sums are those of its instances, and what is told to leave is what no longer fits.
@@ -43,7 +40,7 @@ def test_no_class_exceeds_its_sum(valkey: Valkey, names: Names) -> None:
     assert all(report.fullest_of_class[name] > 0 for name in PRIORITY_CLASSES)
 
 
-def test_rules_hold_between_scorers(valkey: Valkey, names: Names) -> None:
+def test_rules_hold_between_scorers(valkey, names):
     """So many a rack or a machine, asked for by many at once of three scorers: each gets as many, none gets more."""
     machines = [f"m{number:02d}" for number in range(8)]
     racks = {machine: f"rack{number % 4}" for number, machine in enumerate(machines)}
@@ -52,9 +49,9 @@ def test_rules_hold_between_scorers(valkey: Valkey, names: Names) -> None:
         for machine, rack in racks.items()
     }
     publish(valkey.url, names, [window_table(machines, at=time.time() + 30, facts=1)], [facts])
-    answers: list[dict[str, Any]] = []
+    answers = []
 
-    def ask(by: str, most: int, number: int) -> None:
+    def ask(by, most, number):
         app = f"{by}{most}"
         rule = [{"instances": {"app": app}, "topology": by, "others": most - 1}]
         with Client(valkey.url, names.prefix, timeout_s=60) as client:

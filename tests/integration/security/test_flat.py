@@ -2,19 +2,15 @@
 
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
 import psutil
 import pytest
 import redis
 
-from schemas.names import Names
 from scorer.client import Client
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.store.scripts import Ledger
-from scorer.wire import Wire
 from tests.bench.soak import slope
-from tests.conftest import Valkey
 from tests.effort import effort
 from tests.integration.kubernetes.test_load_watcher import load_watcher, nodes
 from tests.integration.observe.test_exporter import exporter, get
@@ -32,7 +28,7 @@ RISE_MAX = 50_000.0
 """Bytes that memory may rise in a round. A reading of 2,500 instances that was kept was 3.3 MB."""
 
 
-def fill(wire: Wire, names: Names) -> None:
+def fill(wire, names):
     """Write a fleet, its instances, and as many that have left."""
     ledger = Ledger(wire, names)
     for part in range(0, INSTANCES, 200):
@@ -49,7 +45,7 @@ def fill(wire: Wire, names: Names) -> None:
 
 
 @pytest.mark.timeout(3600)
-def test_memory_is_flat_through_lost_connections(valkey: Valkey, names: Names, wire: Wire, tmp_path: Path) -> None:
+def test_memory_is_flat_through_lost_connections(valkey, names, wire, tmp_path):
     """All connections are cut, and each process answers again, which it does after it has read all; many times."""
     fill(wire, names)
     url = valkey.url
@@ -67,7 +63,7 @@ def test_memory_is_flat_through_lost_connections(valkey: Valkey, names: Names, w
         processes["extender"] = psutil.Process(process.pid)
         client = start(Client(url, names.prefix, timeout_s=30))
 
-        def answer_again() -> bool:
+        def answer_again():
             """Whether each process has read all and answers."""
             page = get(f"http://127.0.0.1:{exporter_port}/metrics")[2]
             return (

@@ -6,9 +6,8 @@ Skipped unless ``make test-kafka`` runs it; the local broker has no authorizer.
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -38,7 +37,7 @@ OPERATIONS = {"Read": "READ", "Write": "WRITE", "Create": "CREATE", "Describe": 
 }
 
 
-def documented() -> list[ACL]:
+def documented():
     """The ACLs that the commands of docs/security.md make."""
     found = []
     for line in SECURITY.read_text().splitlines():
@@ -46,7 +45,7 @@ def documented() -> list[ACL]:
             continue
         words = line.split()[1:]
         pairs = list(zip(words[::2], words[1::2], strict=True))
-        given: dict[str, list[str]] = {option: [v for o, v in pairs if o == option] for option, _ in pairs}
+        given = {option: [v for o, v in pairs if o == option] for option, _ in pairs}
         for kind, names in ((ResourceType.TOPIC, given.get("--topic")), (ResourceType.GROUP, given.get("--group"))):
             for name in names or []:
                 for operation in given["--operation"]:
@@ -68,7 +67,7 @@ class Cluster(NamedTuple):
     kafka: ApacheKafka
     redis_url: str
 
-    def settings(self, user: str) -> dict[str, Any]:
+    def settings(self, user):
         return {
             "kafka": self.kafka.users_address,
             "kafka_security": "SASL_PLAINTEXT",
@@ -77,10 +76,10 @@ class Cluster(NamedTuple):
             "kafka_sasl_password": USERS[user],
         }
 
-    def arguments(self, user: str) -> dict[str, Any]:
+    def arguments(self, user):
         return KafkaSettings(**self.settings(user)).kafka_python_arguments()
 
-    def process(self, command: str, user: str, folder: Path, *more: str) -> LocalProcess:
+    def process(self, command, user, folder, *more):
         environ = {f"WINDWARD_{name.upper()}": value for name, value in self.settings(user).items()}
         environ["WINDWARD_REDIS_URL"] = self.redis_url
         if command == "agent":
@@ -94,7 +93,7 @@ class Cluster(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory):
     """One broker for the file: rights are the same on three. The topics are made by their own user."""
     folder = tmp_path_factory.mktemp("users")
     kafka = ApacheKafka(directory=folder / "kafka", users=USERS).start()
@@ -108,7 +107,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     kafka.kill()
 
 
-def makes_topics(cluster: Cluster) -> bool:
+def makes_topics(cluster):
     """Whether the user of the topics could make them."""
     try:
         return ensure_topics(TopicSettings(**cluster.settings("topics"), partitions=2)) == 2
@@ -116,7 +115,7 @@ def makes_topics(cluster: Cluster) -> bool:
         return False
 
 
-def test_agent_and_stream_do_their_work(cluster: Cluster, tmp_path: Path) -> None:
+def test_agent_and_stream_do_their_work(cluster, tmp_path):
     """A sample goes from the agent into the windows, junk to the rejects; the settings of the topics are seen."""
     with cluster.process("agent", "agent", tmp_path, "--once", "--machine", "of-the-agent") as agent:
         assert agent.wait(60) == 0, agent.output_end(20)
@@ -140,23 +139,23 @@ def test_agent_and_stream_do_their_work(cluster: Cluster, tmp_path: Path) -> Non
 class LocalValkeyReader:
     """Reads the window tables."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url):
         import redis
 
         self._redis = redis.Redis.from_url(url)
 
-    def __enter__(self) -> "LocalValkeyReader":
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._redis.close()
 
-    def holds(self, machine: bytes) -> bool:
+    def holds(self, machine):
         """Whether a table names the machine."""
         return any(machine in (self._redis.get(NAMES.windows(partition)) or b"") for partition in (0, 1))
 
 
-def committed(cluster: Cluster) -> bool:
+def committed(cluster):
     """Whether the doctor sees an offset of the worker's group."""
     admin = KafkaAdminClient(**cluster.arguments("doctor"))
     try:
@@ -166,8 +165,8 @@ def committed(cluster: Cluster) -> bool:
     return "offset=1" in str(offsets) or "offset=2" in str(offsets)
 
 
-def write(topic: str) -> Callable[[Cluster, str], object]:
-    def attempt(cluster: Cluster, user: str) -> object:
+def write(topic):
+    def attempt(cluster, user):
         producer = KafkaProducer(
             **cluster.arguments(user), enable_idempotence=False, acks=1, max_block_ms=5_000, retries=0
         )
@@ -179,8 +178,8 @@ def write(topic: str) -> Callable[[Cluster, str], object]:
     return attempt
 
 
-def read(topic: str, group: str | None = None, partitions: int = 2) -> Callable[[Cluster, str], object]:
-    def attempt(cluster: Cluster, user: str) -> object:
+def read(topic, group=None, partitions=2):
+    def attempt(cluster, user):
         consumer = KafkaConsumer(
             **cluster.arguments(user), group_id=group, auto_offset_reset="earliest", enable_auto_commit=False,
             metadata_max_age_ms=1_000,  # one that joins before it knows the topic has no partition until then
@@ -203,10 +202,10 @@ def read(topic: str, group: str | None = None, partitions: int = 2) -> Callable[
     return attempt
 
 
-def administer(act: Callable[[KafkaAdminClient], object]) -> Callable[[Cluster, str], object]:
+def administer(act):
     """Ask the broker as an administrator would; an error of one topic is an error."""
 
-    def attempt(cluster: Cluster, user: str) -> object:
+    def attempt(cluster, user):
         admin = KafkaAdminClient(**cluster.arguments(user), request_timeout_ms=10_000)
         try:
             return act(admin)
@@ -216,7 +215,7 @@ def administer(act: Callable[[KafkaAdminClient], object]) -> Callable[[Cluster, 
     return attempt
 
 
-def read_settings(admin: KafkaAdminClient) -> object:
+def read_settings(admin):
     """Return the settings of both topics; an error of one is raised."""
     told = admin.describe_configs([ConfigResource("TOPIC", topic) for topic in (S, J)], config_filter="all")
     if not all(told["topic"][topic] for topic in (S, J)):
@@ -224,15 +223,15 @@ def read_settings(admin: KafkaAdminClient) -> object:
     return told
 
 
-def make_topic(admin: KafkaAdminClient) -> object:
+def make_topic(admin):
     return admin.create_topics({"of-my-own": {"num_partitions": 1, "replication_factor": 1}})
 
 
-def delete_topic(admin: KafkaAdminClient) -> object:
+def delete_topic(admin):
     return admin.delete_topics([NAMES.samples_topic])
 
 
-def shorten_retention(admin: KafkaAdminClient) -> object:
+def shorten_retention(admin):
     told = admin.alter_configs([ConfigResource("TOPIC", S, configs={"retention.ms": "1"})], raise_on_unknown=False)
     if "uthoriz" in str(told):
         raise AuthorizationError(str(told))
@@ -240,7 +239,7 @@ def shorten_retention(admin: KafkaAdminClient) -> object:
 
 
 S, J = NAMES.samples_topic, NAMES.rejects_topic
-ATTEMPTS: dict[str, tuple[Callable[[Cluster, str], object], set[str]]] = {
+ATTEMPTS = {
     "write samples": (write(S), {"agent"}),
     "write rejects": (write(J), {"stream"}),
     "read samples": (read(S), {"stream"}),
@@ -256,7 +255,7 @@ ATTEMPTS: dict[str, tuple[Callable[[Cluster, str], object], set[str]]] = {
 
 @pytest.mark.parametrize("what", ATTEMPTS)
 @pytest.mark.parametrize("user", USERS)
-def test_each_user_may_do_this_and_no_more(cluster: Cluster, user: str, what: str) -> None:
+def test_each_user_may_do_this_and_no_more(cluster, user, what):
     """What is not its work is refused by the broker as not authorized."""
     attempt, allowed = ATTEMPTS[what]
     if user in allowed:

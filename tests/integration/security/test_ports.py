@@ -6,7 +6,6 @@ import json
 import socket
 import ssl
 import struct
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from ops.stack.servers.process import LOOPBACK
-from schemas.names import Names
 from schemas.process.page_server import CONNECTIONS_MAX
-from tests.conftest import Valkey
 from tests.integration.kubernetes.test_extender import certificates
 from tests.integration.kubernetes.test_load_watcher import load_watcher
 from tests.integration.observe.test_exporter import certificate, exporter, fill
@@ -36,13 +33,13 @@ class Port:
     number: int
     context: ssl.SSLContext | None = None
 
-    def ask(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+    def ask(self, method, path, body=None):
         """Return status and body; 0 where the connection is refused or closed."""
         kind = http.client.HTTPConnection
         more = {} if self.context is None else {"context": self.context}
         if self.context is not None:
             kind = http.client.HTTPSConnection
-        with closing(kind(LOOPBACK, self.number, timeout=8, **more)) as connection:  # type: ignore[arg-type]
+        with closing(kind(LOOPBACK, self.number, timeout=8, **more)) as connection:
             try:
                 connection.request(method, path, None if body is None else json.dumps(body))
                 answer = connection.getresponse()
@@ -50,12 +47,12 @@ class Port:
             except (OSError, http.client.HTTPException):
                 return 0, b""
 
-    def reset(self) -> None:
+    def reset(self):
         """Connect, and reset before anything is accepted."""
         with suppress(ConnectionError), socket.create_connection((LOOPBACK, self.number), 5) as one:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
-    def answers(self) -> bool:
+    def answers(self):
         """Whether the listener answers: by a status, or by closing a handshake without a certificate."""
         if self.ask("GET", "/live")[0]:
             return True
@@ -66,7 +63,7 @@ class Port:
         return True
 
 
-def changes(port: Port) -> bool:
+def changes(port):
     """Say whether any other method than the verbs' POST is done."""
     return any(
         200 <= port.ask(method, path, {})[0] < 300
@@ -76,14 +73,14 @@ def changes(port: Port) -> bool:
     )
 
 
-def ends(port: Port) -> bool:
+def ends(port):
     """Say whether it no longer answers after two hundred resets."""
     for _ in range(200):
         port.reset()
     return not port.answers()
 
 
-def holds_up(port: Port) -> bool:
+def holds_up(port):
     """Say whether it no longer answers while more connections are open than it keeps."""
     with ExitStack() as held:
         for _ in range(CONNECTIONS_MAX + 8):
@@ -92,7 +89,7 @@ def holds_up(port: Port) -> bool:
 
 
 QUESTION = {"Pod": pod("u"), "NodeNames": ["a"]}
-WORST: dict[str, Callable[[Port], bool]] = {
+WORST = {
     "reads what the process counts": lambda port: b"process_cpu_seconds" in port.ask("GET", "/metrics")[1],
     "reads the load of every machine": lambda port: (
         b'machine="a"' in port.ask("GET", "/metrics")[1] or b'"a"' in port.ask("GET", "/watcher")[1]
@@ -106,7 +103,7 @@ WORST: dict[str, Callable[[Port], bool]] = {
 
 
 @pytest.fixture
-def ports(valkey: Valkey, names: Names, tmp_path: Path) -> Iterator[dict[str, Port]]:
+def ports(valkey, names, tmp_path):
     """One process of each kind, on a fleet of one machine."""
     fill(valkey.url, names, ["a"])
     (tmp_path / "secret").write_text("pass\n")
@@ -135,7 +132,7 @@ def ports(valkey: Valkey, names: Names, tmp_path: Path) -> Iterator[dict[str, Po
         }
 
 
-def test_what_each_port_lets_do_at_worst_is_on_the_page(ports: dict[str, Port]) -> None:
+def test_what_each_port_lets_do_at_worst_is_on_the_page(ports):
     """Each cell of the table is tried by one without a password, or with a certificate of another name."""
     lines = PAGE.read_text().split("| at worst, on the port of |")[1].splitlines()
     columns = [one.strip() for one in lines[0].strip("| ").split("|")]

@@ -3,10 +3,8 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
@@ -56,12 +54,12 @@ HANDSHAKE = ("client|setinfo", "client|maint_notifications", "client|maint-notif
 """What redis-py tries and does without: an ACL of Redis 7.0 cannot allow the first, others do not know the last."""
 
 
-def password(user: str) -> str:
+def password(user):
     return f"{user}'s own"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+def server(tmp_path_factory):
     """The port of a server with the shipped users; the default user stays, for the test to look."""
     folder = tmp_path_factory.mktemp("users")
     lines = [
@@ -78,7 +76,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 @pytest.fixture
-def admin(server: int) -> Iterator[redis.Redis]:
+def admin(server):
     """The default user, on an empty server."""
     with redis.Redis(port=server) as client:
         client.flushall()
@@ -86,24 +84,24 @@ def admin(server: int) -> Iterator[redis.Redis]:
         yield client
 
 
-def environment(user: str) -> dict[str, str]:
+def environment(user):
     """The settings that make a process this user."""
     return {"WINDWARD_REDIS_USERNAME": user, "WINDWARD_REDIS_PASSWORD": password(user)}
 
 
-def url(port: int) -> str:
+def url(port):
     return f"redis://127.0.0.1:{port}/0"
 
 
-def denied(admin: redis.Redis) -> list[tuple[str, str, str]]:
+def denied(admin):
     """Return user, reason and object of everything that was refused, but for the handshake's frills."""
-    entries: Any = admin.acl_log()
+    entries = admin.acl_log()
     found = [(entry["username"], entry["reason"], entry["object"]) for entry in entries]
     return [each for each in found if each[2] not in HANDSHAKE]
 
 
 @contextmanager
-def scorer(port: int) -> Iterator[None]:
+def scorer(port):
     """A scorer and a planner, each under its user, on a fleet of three machines."""
     publish(url(port), NAMES, [window_table(["m1", "m2", "m3"], at=time.time())])
     planner = planner_process(url(port), NAMES, "--every", "0", "--drain-s", "0.2", env=environment("planner"))
@@ -115,11 +113,11 @@ def scorer(port: int) -> Iterator[None]:
         yield
 
 
-def deployer(port: int, user: str = "deployer") -> Client:
+def deployer(port, user="deployer"):
     return Client(url(port), username=user, password=password(user), timeout_s=30)
 
 
-def test_usage_by_instance_is_where_users_of_the_windows_may_go(server: int, admin: redis.Redis) -> None:
+def test_usage_by_instance_is_where_users_of_the_windows_may_go(server, admin):
     """The stream app writes it, scorer, exporter, operator and planner read it; a deployer does not."""
     key = NAMES.instance_usage(3)
     for user in USERS:
@@ -132,7 +130,7 @@ def test_usage_by_instance_is_where_users_of_the_windows_may_go(server: int, adm
                         act()
 
 
-WORST: dict[str, tuple[str | int, ...]] = {
+WORST = {
     "ends any instance itself": ("HDEL", NAMES.ledger("instances"), "x"),
     "puts queries": ("LPUSH", NAMES.queries, "x"),
     "puts operators' queries": ("LPUSH", NAMES.operator_queries, "x"),
@@ -154,7 +152,7 @@ WORST: dict[str, tuple[str | int, ...]] = {
 """By what a user may do at worst, as docs/security.md says it, one command that does it."""
 
 
-def test_what_each_user_can_do_at_worst_is_on_the_page(server: int, admin: redis.Redis) -> None:
+def test_what_each_user_can_do_at_worst_is_on_the_page(server, admin):
     """Each cell of the table is tried: the command passes, or is refused."""
     lines = (ROOT / "docs/security.md").read_text().split("| at worst |")[1].splitlines()
     users, rows = [one.strip(" `") for one in lines[0].strip("| ").split("|")], {}
@@ -179,7 +177,7 @@ def test_what_each_user_can_do_at_worst_is_on_the_page(server: int, admin: redis
     assert not wrong
 
 
-def test_no_query_gives_an_instance_the_marks_of_a_pod(server: int, admin: redis.Redis) -> None:
+def test_no_query_gives_an_instance_the_marks_of_a_pod(server, admin):
     """Neither its label nor an id of its kind; nor does one take the label off, whoever may put queries."""
     labels = {"kubernetes": "east"}
     with scorer(server):
@@ -190,7 +188,7 @@ def test_no_query_gives_an_instance_the_marks_of_a_pod(server: int, admin: redis
         for user in ("deployer", "mover", "evictor"):
             with deployer(server, user) as client:
                 eventually(lambda client=client: client.instances(id="u").instances)
-                asks: list[Callable[[], object]] = [
+                asks = [
                     lambda client=client: client.place(id="pod:u", cpu=1),
                     lambda client=client: client.place(id="a", cpu=1, labels=labels),
                     lambda client=client: client.place(instances=[{"id": "a", "labels": labels}]),
@@ -203,7 +201,7 @@ def test_no_query_gives_an_instance_the_marks_of_a_pod(server: int, admin: redis
 
 
 @pytest.mark.parametrize("user", USERS)
-def test_a_process_writes_the_heartbeats_of_its_kind(server: int, admin: redis.Redis, user: str) -> None:
+def test_a_process_writes_the_heartbeats_of_its_kind(server, admin, user):
     """No user writes those of another; the operator reads all of them, who reads windows those of the stream."""
     credentials = {"url": url(server), "username": user, "password": password(user)}
     for what in KINDS:
@@ -228,7 +226,7 @@ def test_a_process_writes_the_heartbeats_of_its_kind(server: int, admin: redis.R
                         client.execute_command(write, NAMES.processes(what), "a", *["x"] * (write == "HSET"))
 
 
-def test_a_deployer_reaches_every_method(server: int, admin: redis.Redis) -> None:
+def test_a_deployer_reaches_every_method(server, admin):
     """Scorer and deployer under their users: each method, expiry, the log, and nothing was refused to either."""
     with scorer(server), deployer(server) as client:
         assert client.rank(cpu=1)["machine"]
@@ -255,7 +253,7 @@ READS = (("why", "m1"), ("top", "--once"), ("machines", "label", "m1", "a=b"), (
 
 
 @pytest.mark.parametrize("words", READS, ids=" ".join)
-def test_a_missing_right_is_no_server_that_is_away(server: int, admin: redis.Redis, words: tuple[str, ...]) -> None:
+def test_a_missing_right_is_no_server_that_is_away(server, admin, words):
     """Nor is a wrong password: neither is UNAVAILABLE, which programs repeat."""
     environ = {"WINDWARD_REDIS_URL": url(server), **environment("deployer")}
     for more, code in (({}, "PERMISSION_DENIED"), ({"WINDWARD_REDIS_PASSWORD": "old"}, "UNAUTHENTICATED")):
@@ -264,7 +262,7 @@ def test_a_missing_right_is_no_server_that_is_away(server: int, admin: redis.Red
         assert "no connection" not in done.stderr
 
 
-def test_an_operator_has_its_commands(server: int, admin: redis.Redis, tmp_path: Path) -> None:
+def test_an_operator_has_its_commands(server, admin, tmp_path):
     """Labels, taints, cordons, an import, why, the ledger's repair, and all that a deployer has."""
     inventory = tmp_path / "inventory.json"
     inventory.write_text(json.dumps([{"id": "found", "machine": "m1", "cpu": 1, "memory": "1G"}]))
@@ -287,7 +285,7 @@ def test_an_operator_has_its_commands(server: int, admin: redis.Redis, tmp_path:
     assert denied(admin) == []
 
 
-def test_an_operator_cordons_by_query_and_a_deployer_does_not(server: int, admin: redis.Redis) -> None:
+def test_an_operator_cordons_by_query_and_a_deployer_does_not(server, admin):
     """The server lets operators alone push on their list; the same query on the ordinary list is refused in words."""
     with scorer(server), deployer(server) as client, deployer(server, "operator") as operator:
         assert operator.cordon(machines=["m1", "m2"])["rules"]["m1"] == {"cordon": True}
@@ -329,9 +327,7 @@ def test_an_operator_cordons_by_query_and_a_deployer_does_not(server: int, admin
     assert {one[:2] for one in denied(admin)} == {("deployer", "key")}
 
 
-def test_a_stream_worker_writes_and_resumes(
-    server: int, admin: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_worker_writes_and_resumes(server, admin, tmp_path, monkeypatch):
     """Windows, state and facts are written, and read again by the next worker."""
     for name, value in environment("stream").items():
         monkeypatch.setenv(name, value)
@@ -342,7 +338,7 @@ def test_a_stream_worker_writes_and_resumes(
         try:
             worker = pipeline.start_worker()
             pipeline.publish(samples[:24])
-            pipeline.publish([facts], keep=False)  # type: ignore[list-item]
+            pipeline.publish([facts], keep=False)
             pipeline.await_folded(25)
             worker.stop()
             pipeline.start_worker()
@@ -356,7 +352,7 @@ def test_a_stream_worker_writes_and_resumes(
     assert denied(admin) == []
 
 
-def test_a_planner_proposes_and_a_mover_takes(server: int, admin: redis.Redis) -> None:
+def test_a_planner_proposes_and_a_mover_takes(server, admin):
     """Each under its user: lease, plan, lists; take, look at the fence, acknowledge, ask a scorer. None was refused."""
     fleet = Fleet(Wire({"url": url(server)}), NAMES)
     credentials = environment("planner")
@@ -378,7 +374,7 @@ def test_a_planner_proposes_and_a_mover_takes(server: int, admin: redis.Redis) -
 
 
 @pytest.mark.parametrize("user", USERS)
-def test_who_may_read_events(server: int, admin: redis.Redis, user: str) -> None:
+def test_who_may_read_events(server, admin, user):
     """Who deploys, moves or operates; deployer and mover read that stream and nothing else of the ledger."""
     wire = Wire({"url": url(server)})
     Ledger(wire, NAMES).open()
@@ -401,14 +397,13 @@ def test_who_may_read_events(server: int, admin: redis.Redis, user: str) -> None
                     there.execute_command(*command)
 
 
-def test_an_exporter_reads_windows_and_ledger(server: int, admin: redis.Redis) -> None:
+def test_an_exporter_reads_windows_and_ledger(server, admin):
     """With the parts that it is made of; the ledger is there."""
     with scorer(server), deployer(server) as client:
         client.place(id="a", cpu=1)
     arguments = {"url": url(server), "username": "exporter", "password": password("exporter")}
     wire = Wire(arguments)
     snapshot = Loader(wire, NAMES).refresh()
-    assert snapshot is not None
     assert len(snapshot) == 3
     follower = Follower(Ledger(wire, NAMES))
     follower.poll()
@@ -419,7 +414,7 @@ def test_an_exporter_reads_windows_and_ledger(server: int, admin: redis.Redis) -
     assert denied(admin) == []
 
 
-def test_an_extender_has_a_user_of_its_own(server: int, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extender_has_a_user_of_its_own(server, admin, monkeypatch):
     """It reads windows and ledger, reserves what it binds, and nothing that it does is refused."""
     for name, value in environment("extender").items():
         monkeypatch.setenv(name, value)
@@ -441,7 +436,7 @@ def test_an_extender_has_a_user_of_its_own(server: int, admin: redis.Redis, monk
     assert denied(admin) == []
 
 
-def test_an_evictor_has_a_user_of_its_own(server: int, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_evictor_has_a_user_of_its_own(server, admin, monkeypatch):
     """It takes proposals, puts queries, and nothing that it does is refused."""
     with scorer(server), deployer(server) as client, kube_api() as api:
         scene = Evicting(url(server), NAMES, api, client, admin)
@@ -459,9 +454,7 @@ def test_an_evictor_has_a_user_of_its_own(server: int, admin: redis.Redis, monke
     assert denied(admin) == []
 
 
-def test_pods_are_followed_by_a_user_of_their_own(
-    server: int, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pods_are_followed_by_a_user_of_their_own(server, admin, monkeypatch):
     """It writes the ledger, reads no window, puts no query, and nothing that it does is refused."""
     for name, value in environment("pods").items():
         monkeypatch.setenv(name, value)
@@ -484,7 +477,7 @@ def test_pods_are_followed_by_a_user_of_their_own(
     assert denied(admin) == []
 
 
-def test_a_recorder_reads_ledger_facts_and_decisions(server: int, admin: redis.Redis) -> None:
+def test_a_recorder_reads_ledger_facts_and_decisions(server, admin):
     """With the parts that it is made of, from its start on."""
     wire = Wire({"url": url(server), "username": "record", "password": password("record")})
     state, ledger_log = State(wire, NAMES), LedgerLog(Ledger(wire, NAMES))
@@ -529,7 +522,7 @@ OWN = [
 
 
 @each_row(("user", "command"), [*((u, c) for u in USERS for c in DANGEROUS if u != "admin" or c not in OF_ADMIN), *OWN])
-def test_a_user_may_do_nothing_else(server: int, user: str, command: tuple[str, ...]) -> None:
+def test_a_user_may_do_nothing_else(server, user, command):
     """Foreign keys, other users' keys, and what stops or empties a server; who writes what, the next test has."""
     client = redis.Redis(port=server, username=user, password=password(user))
     with (
@@ -555,7 +548,7 @@ WRITERS = {
 """Who may change what; callers and the scorer take off the lists of queries and answers, which is a write."""
 
 
-def test_every_command_of_the_server_for_every_user(server: int, admin: redis.Redis) -> None:
+def test_every_command_of_the_server_for_every_user(server, admin):
     """Whatever writes a key is refused to all but its writers; nothing but a write and a read of keys is allowed.
 
     XREAD names its keys after its options; `test_who_may_read_events` has it.
@@ -587,7 +580,7 @@ def test_every_command_of_the_server_for_every_user(server: int, admin: redis.Re
     assert {user for user, _, key in allowed if key == NAMES.ledger("leases")} == WRITERS[NAMES.ledger("leases")]
 
 
-def test_a_scorer_may_wait_for_replicas(server: int) -> None:
+def test_a_scorer_may_wait_for_replicas(server):
     """For `--acknowledged-by`; no other user has to."""
     for user in USERS:
         with redis.Redis(port=server, username=user, password=password(user)) as client:
@@ -599,7 +592,7 @@ def test_a_scorer_may_wait_for_replicas(server: int) -> None:
                     client.wait(0, 1)
 
 
-def test_nobody_gets_in_without_a_password(server: int) -> None:
+def test_nobody_gets_in_without_a_password(server):
     """Nor with another user's; a file that was not given one is refused by the server."""
     for wrong in ("", "PASSWORD_SHA256", password("stream")):
         with redis.Redis(port=server, username="scorer", password=wrong) as client, pytest.raises(redis.RedisError):

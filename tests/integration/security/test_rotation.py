@@ -7,9 +7,6 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,7 +30,7 @@ with redis.Redis(port={port}, username=sys.argv[2], password={password!r}) as cl
 class Rotated:
     """A server with the shipped users, and a file with the password of each."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder, self.port, self.users = folder, free_port(), folder / "users.acl"
         lines = ""
         for user in USERS:
@@ -46,21 +43,21 @@ class Rotated:
         cli.chmod(stat.S_IRWXU)
         self.start()
 
-    def start(self) -> None:
+    def start(self):
         """Start the server, with the users' file as it is; it keeps its data."""
         kept = ("--appendonly", "yes", "--appendfsync", "always")
         self.process = start_valkey(self.port, self.folder, "--aclfile", str(self.users), *kept)
 
-    def file(self, user: str) -> Path:
+    def file(self, user):
         return self.folder / f"{user}-password"
 
-    def environ(self, user: str) -> dict[str, str]:
+    def environ(self, user):
         return {
             "WINDWARD_REDIS_URL": url(self.port), "WINDWARD_REDIS_USERNAME": user,
             "WINDWARD_REDIS_PASSWORD_FILE": str(self.file(user)),
         }  # fmt: skip
 
-    def run(self, step: str, user: str) -> None:
+    def run(self, step, user):
         """Run a block of the page for a user, with the paths of this server in place of the page's."""
         (code,) = [one.code for one in BLOCKS if one.page == "docs/security.md" and f"\n# {step}." in one.code]
         code = code.replace("user=scorer", f"user={user}").replace("/etc/redis/users.acl", str(self.users))
@@ -69,7 +66,7 @@ class Rotated:
         done = subprocess.run(["sh", "-euc", code], env=path, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
 
-    def findings(self) -> list[dict[str, Any]]:
+    def findings(self):
         """What doctor says is wrong with scorers and passwords, asked as the shipped user."""
         done = run_command("doctor", "--no-broker", "--json", "--timeout", "1", environ=self.environ("doctor"))
         found = json.loads(done.stdout)["findings"]
@@ -78,17 +75,17 @@ class Rotated:
 
 
 @pytest.fixture(scope="module")
-def rotated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rotated]:
+def rotated(tmp_path_factory):
     found = Rotated(tmp_path_factory.mktemp("rotated"))
     yield found
     stop(found.process)
 
 
-def test_a_password_is_rotated_while_all_goes_on(rotated: Rotated) -> None:
+def test_a_password_is_rotated_while_all_goes_on(rotated):
     """By the page's commands: the process and each client go on, also over connections made after the last step."""
     where = {"url": url(rotated.port), "username": "deployer", "password_file": str(rotated.file("deployer"))}
 
-    async def ready() -> bool:
+    async def ready():
         async with AsyncClient(**where) as client:
             return bool((await client.health()).scorer)
 
@@ -109,7 +106,7 @@ def test_a_password_is_rotated_while_all_goes_on(rotated: Rotated) -> None:
         assert [one for one in rotated.findings() if re.search("refuses|not running|no answer", one["found"])] == []
 
 
-def test_who_is_refused_by_a_password_is_told_from_who_does_not_run(rotated: Rotated) -> None:
+def test_who_is_refused_by_a_password_is_told_from_who_does_not_run(rotated):
     """Without the first step: doctor names the scorer, and the deployer; a changed file brings the scorer back."""
     known = rotated.file("scorer").read_text().strip()
     of_scorer = r"(?<=user scorer on #)[0-9a-f]+"

@@ -14,7 +14,7 @@ from tests.integration.stack.test_stack_up import WINDWARD, environ, gone
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_the_demo_shows_the_whole_stack_at_work(tmp_path: Path) -> None:
+def test_the_demo_shows_the_whole_stack_at_work(tmp_path):
     """Windows fill, machines are ranked, refusals explained, a burst is spread; all processes are gone after it."""
     machines = effort(60, 200)
     started = time.monotonic()
@@ -52,7 +52,7 @@ def test_the_demo_shows_the_whole_stack_at_work(tmp_path: Path) -> None:
     assert gone(set(running))
 
 
-def read(path: Path) -> bytes:
+def read(path):
     """Return a file's content, nothing when it is gone or not ours."""
     try:
         return path.read_bytes()
@@ -61,6 +61,6 @@ def read(path: Path) -> bytes:
 
 
 @pytest.mark.slow
-def test_everything_is_restarted_under_load(capfd: pytest.CaptureFixture[str]) -> None:
+def test_everything_is_restarted_under_load(capfd):
     """Scorers, workers, exporter, planner, Redis: each call is answered in time and once, no slot is missing."""
     assert rolling.main(["--machines", "30", "--clients", "3"]) == 0, capfd.readouterr().out

@@ -3,9 +3,7 @@
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -43,17 +41,17 @@ NAMES = Names()
 class Server:
     """A server of its own, whose memory is looked at."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url):
         self.url = url
         self.client = redis.Redis.from_url(url, socket_timeout=60)
         self.wire = Wire({"url": url})
 
-    def used(self) -> int:
+    def used(self):
         """Bytes that the data takes."""
-        info: Any = self.client.info("memory")
+        info = self.client.info("memory")
         return int(info["used_memory_dataset"])
 
-    def grown(self, do: Callable[[], object]) -> float:
+    def grown(self, do):
         """How many bytes more it takes for each of `COUNT` things."""
         before = self.used()
         do()
@@ -61,14 +59,14 @@ class Server:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
+def server(tmp_path):
     with LocalValkey(directory=tmp_path / "valkey") as valkey:
         yield (found := Server(valkey.url))
         found.wire.close()
         found.client.close()
 
 
-def wanted(number: int) -> Wanted:
+def wanted(number):
     """An instance as a deployer asks for it: cpu and memory, a cluster, a port, two labels."""
     record = Instance(
         id=f"orders-{number:06d}", machine="", state="reserved",
@@ -78,12 +76,12 @@ def wanted(number: int) -> Wanted:
     return Wanted(record, 300.0, [Candidate(f"machine-{number % 100:03d}", -1)], call=Call(f"{number:032x}", 0.0))
 
 
-def life(server: Server, **bounds: int) -> Iterator[tuple[str, float]]:
+def life(server, **bounds):
     """What a ledger takes, an instance: live, ended."""
     ledger = Ledger(server.wire, NAMES, **bounds)
     wanteds = [wanted(number) for number in range(COUNT)]
 
-    def reserve() -> None:
+    def reserve():
         for first in range(0, COUNT, 200):
             ledger.reserve([one._replace(call=Call()) for one in wanteds[first : first + 200]])
 
@@ -91,7 +89,7 @@ def life(server: Server, **bounds: int) -> Iterator[tuple[str, float]]:
     yield "ended", server.grown(lambda: [ledger.release(one.instance.id) for one in wanteds])
 
 
-def of_machine(server: Server) -> float:
+def of_machine(server):
     """Windows, slots, peaks and vitals of a machine with a full hour, and its facts."""
     (partition,) = WindowWriter(COUNT, time.time(), partitions=1, whole=True).partitions
     facts = [
@@ -101,7 +99,7 @@ def of_machine(server: Server) -> float:
     partition.facts = {one.machine: encode(one) for one in facts}
     partition.forget_written()
 
-    async def save() -> None:
+    async def save():
         client = Redis.from_url(server.url, socket_timeout=60)
         await Store(client, NAMES).save(partition, time.time())
         await client.aclose()
@@ -109,7 +107,7 @@ def of_machine(server: Server) -> float:
     return server.grown(lambda: asyncio.run(save()))
 
 
-def of_usage(server: Server) -> float:
+def of_usage(server):
     """Usage of an instance: twenty on each machine, which has a row of its own."""
     partition = Partition(0, Table((300,), Zone()))
     for first in range(0, COUNT, 20):
@@ -117,54 +115,54 @@ def of_usage(server: Server) -> float:
         report = InstanceReport(at=1.0, interval_s=60.0, entries={one: InstanceMeans(cpu=1.0) for one in ids})
         partition.usage.apply([(f"machine-{first:05d}.example", report)], partition.table.zone.day_numbers)
 
-    async def save() -> None:
+    async def save():
         client = Redis.from_url(server.url, socket_timeout=60)
         await Store(client, NAMES).save(partition, time.time())
         await client.aclose()
 
     asyncio.run(save())
-    taken: Any = server.client.memory_usage(NAMES.instance_usage(0), samples=0)
+    taken = server.client.memory_usage(NAMES.instance_usage(0), samples=0)
     return float(taken / COUNT)
 
 
-def of_instance(server: Server) -> float:
+def of_instance(server):
     """A reserved instance, without the log."""
     return next(life(server, log_length=100))[1]
 
 
-def of_ended(server: Server) -> float:
+def of_ended(server):
     """An ended one: what there is when none is live any more."""
     live, ended = (grown for _, grown in life(server, log_length=100))
     return live + ended
 
 
-def of_leaver(server: Server) -> float:
+def of_leaver(server):
     """An instance that was confirmed and ended, for as long as the windows show it."""
     ledger = Ledger(server.wire, NAMES, log_length=100)
     for number in range(200):
         ledger.reserve([wanted(number)._replace(call=Call())])
         ledger.confirm(wanted(number).instance.id)
         ledger.release(wanted(number).instance.id)
-    taken: Any = server.client.memory_usage(NAMES.ledger("leavers"), samples=0)
+    taken = server.client.memory_usage(NAMES.ledger("leavers"), samples=0)
     return float(taken / 200)
 
 
-def of_change(server: Server) -> float:
+def of_change(server):
     list(life(server, log_length=100_000))
-    changes: Any = server.client.hget(NAMES.ledger("head"), "change")
-    taken: Any = server.client.memory_usage(NAMES.ledger("log"), samples=0)
+    changes = server.client.hget(NAMES.ledger("head"), "change")
+    taken = server.client.memory_usage(NAMES.ledger("log"), samples=0)
     return float(taken / int(changes))
 
 
-def of_query(server: Server) -> float:
+def of_query(server):
     """What a query did, until a minute after its deadline."""
     ledger = Ledger(server.wire, NAMES, log_length=100)
     ledger.reserve([wanted(0)])
-    taken: Any = server.client.memory_usage(f"{NAMES.ledger('queries')}:{0:032x}")
+    taken = server.client.memory_usage(f"{NAMES.ledger('queries')}:{0:032x}")
     return float(taken)
 
 
-def of_decision(server: Server) -> float:
+def of_decision(server):
     """An entry of the log of decisions: one instance, three machines told."""
     scorer = Scorer(fleet(*(machine(f"machine-{n:03d}", usage={"cpu": n, "memory": n}) for n in range(30))))
     log = DecisionLog(NAMES, "scorer-1", 100_000)
@@ -173,15 +171,15 @@ def of_decision(server: Server) -> float:
         answer = run_to_end(scorer.service.steps(msgspec_query(f"{number:032x}")))
         log.note(query, [f"orders-{number}"], answer)
     server.wire.ask(log.take())
-    taken: Any = server.client.memory_usage(NAMES.decisions, samples=0)
+    taken = server.client.memory_usage(NAMES.decisions, samples=0)
     return float(taken / 100)
 
 
-def msgspec_query(query_id: str) -> Query:
+def msgspec_query(query_id):
     return Query(v=1, id=query_id, method="place", params=msgspec.Raw(b'{"cpu": 0.01, "memory": "1M"}'))
 
 
-def of_sample(_: Server) -> float:
+def of_sample(_):
     """A sample on the broker: a batch of one record, as an agent sends it every ten seconds."""
     moments = Moments(10, 12.345678, 3.456789, 20.123456, 64.0)
     sample = Sample(
@@ -194,7 +192,7 @@ def of_sample(_: Server) -> float:
     return float(builder.size_in_bytes())
 
 
-MEASURED: dict[str, Callable[[Server], float]] = {
+MEASURED = {
     "machine": of_machine,
     "usage of an instance": of_usage,
     "instance": of_instance,
@@ -209,12 +207,12 @@ MEASURED: dict[str, Callable[[Server], float]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURED)
-def test_the_table_says_what_is_measured(name: str, server: Server) -> None:
+def test_the_table_says_what_is_measured(name, server):
     """Within 15 %: a release that stores more changes the document."""
     assert MEASURED[name](server) == pytest.approx(SAID[name], rel=TOLERANCE)
 
 
-def test_the_example_follows_from_the_table() -> None:
+def test_the_example_follows_from_the_table():
     """Its sums are those of the table's figures, and every row is measured."""
     assert set(SAID) >= set(MEASURED)
     numbers = {name: float(value) for name, value in re.findall(r"([a-z]+) = ([\d.]+) (?:GB|MB)", TABLE)}
@@ -227,7 +225,7 @@ def test_the_example_follows_from_the_table() -> None:
     assert numbers["topic"] == pytest.approx(500 * 3 * 3_600 * SAID["sample"] / 1e9, rel=0.05)
 
 
-def test_no_more_ended_instances_are_kept_than_there_may_be(server: Server) -> None:
+def test_no_more_ended_instances_are_kept_than_there_may_be(server):
     """The oldest are forgotten; one that was placed anew and ended again counts as new."""
     ledger = Ledger(server.wire, NAMES, ended_max=1_000)
     for number in [*range(COUNT // 2), 0, *range(COUNT // 2, COUNT // 2 + 300)]:

@@ -2,24 +2,21 @@
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from threading import Thread
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
-from ops.stack.servers.local import LocalBroker, LocalValkey
+from ops.stack.servers.local import LocalValkey
 from schemas.messages.sample import encode
-from schemas.names import Names
 from schemas.process.connections import KafkaSettings
 from streams.agent.producer import connect
 from streams.agent.publisher import Publisher
 from streams.agent.sampling.backlog import Record
 from streams.worker.topics import TopicSettings, ensure_topics, topic_id
-from tests.kafka.apache_kafka import ApacheKafka, KafkaServer
+from tests.kafka.apache_kafka import ApacheKafka
 from tests.support.pipeline import Pipeline, await_condition, make_samples
 
 pytestmark = pytest.mark.broker
@@ -29,7 +26,7 @@ DISK_MB = 96
 
 
 @pytest.fixture
-def brokers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApacheKafka]:
+def brokers(request, tmp_path):
     """Yield three brokers of Apache Kafka; with the parameter ``own`` none that other tests use, too."""
     if os.environ.get("WINDWARD_TEST_KAFKA") != "apache":
         pytest.skip("one broker alone cannot lose one of three: `make test-kafka` runs this against Apache Kafka")
@@ -42,7 +39,7 @@ def brokers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApacheKa
 
 
 @contextmanager
-def killed(lost: KafkaServer) -> Iterator[None]:
+def killed(lost):
     """End a broker as a power cut does; it is back afterwards."""
     lost.kill()
     yield
@@ -50,7 +47,7 @@ def killed(lost: KafkaServer) -> Iterator[None]:
 
 
 @contextmanager
-def restarted(lost: KafkaServer) -> Iterator[None]:
+def restarted(lost):
     """Stop a broker in order, as an upgrade does; it is back afterwards."""
     lost.stop()
     yield
@@ -58,7 +55,7 @@ def restarted(lost: KafkaServer) -> Iterator[None]:
 
 
 @contextmanager
-def out_of_space(lost: KafkaServer, data: Path) -> Iterator[None]:
+def out_of_space(lost, data):
     """Fill a broker's disk, until the broker gives up; make room and start it afterwards."""
     filler = data / "filler"
     with filler.open("wb", buffering=0) as file, suppress(OSError):
@@ -71,7 +68,7 @@ def out_of_space(lost: KafkaServer, data: Path) -> Iterator[None]:
 
 
 @contextmanager
-def disk_of(lost: KafkaServer) -> Iterator[Path]:
+def disk_of(lost):
     """Give a broker a small disk of its own, with the data that it has."""
     data = lost.settings.parent / "data"
     kept = data.with_name("kept")
@@ -91,7 +88,7 @@ def disk_of(lost: KafkaServer) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(data)], check=True)
 
 
-def under_load(pipeline: Pipeline, lost: list[Callable[[], AbstractContextManager[None]]]) -> None:
+def under_load(pipeline, lost):
     """Lose brokers one after another, each while samples arrive; the windows are exact in the end."""
     samples = make_samples(20, 450)
     worker = pipeline.start_worker()
@@ -113,7 +110,7 @@ def under_load(pipeline: Pipeline, lost: list[Callable[[], AbstractContextManage
 
 
 @pytest.fixture
-def pipeline(brokers: ApacheKafka, names: Names, tmp_path: Path) -> Iterator[Pipeline]:
+def pipeline(brokers, names, tmp_path):
     with LocalValkey(directory=tmp_path / "valkey") as store:
         pipeline = Pipeline(brokers, store.url, names, tmp_path)
         try:
@@ -122,25 +119,25 @@ def pipeline(brokers: ApacheKafka, names: Names, tmp_path: Path) -> Iterator[Pip
             pipeline.close()
 
 
-def test_brokers_killed_one_after_another(pipeline: Pipeline, brokers: ApacheKafka) -> None:
+def test_brokers_killed_one_after_another(pipeline, brokers):
     """Each time the worker goes on with the brokers that are left."""
     under_load(pipeline, [partial(killed, lost) for lost in brokers.brokers[:2]])
 
 
-def test_a_rolling_restart(pipeline: Pipeline, brokers: ApacheKafka) -> None:
+def test_a_rolling_restart(pipeline, brokers):
     """An orderly stop hands over each broker's partitions; so all three can be upgraded under load."""
     under_load(pipeline, [partial(restarted, lost) for lost in brokers.brokers])
 
 
 @pytest.mark.parametrize("brokers", ["own"], indirect=True)
-def test_a_disk_that_is_full(pipeline: Pipeline, brokers: ApacheKafka) -> None:
+def test_a_disk_that_is_full(pipeline, brokers):
     """A broker that cannot write ends; the others have what it acknowledged, and it catches up with room again."""
     lost = brokers.brokers[0]
     with disk_of(lost) as data:
         under_load(pipeline, [partial(out_of_space, lost, data)])
 
 
-def test_an_agent_keeps_so_many_records_while_no_broker_is_there(pipeline: Pipeline, brokers: ApacheKafka) -> None:
+def test_an_agent_keeps_so_many_records_while_no_broker_is_there(pipeline, brokers):
     """The oldest make room for the newest; what is delivered and what was dropped are all there were."""
     topic, most = pipeline.names.samples_topic, 500
     records = [Record(s.machine.encode(), encode(s)) for s in make_samples(20, 150)]
@@ -168,7 +165,7 @@ def test_an_agent_keeps_so_many_records_while_no_broker_is_there(pipeline: Pipel
     assert counts.delivered + counts.dropped == len(records)
 
 
-def test_topics_are_made_with_the_replicas_the_broker_can_hold(broker: LocalBroker | ApacheKafka, names: Names) -> None:
+def test_topics_are_made_with_the_replicas_the_broker_can_hold(broker, names):
     """The samples topic has its partitions, each with every replica in sync; making it again changes nothing."""
     settings = TopicSettings(
         kafka=broker.address,
@@ -187,7 +184,7 @@ def test_topics_are_made_with_the_replicas_the_broker_can_hold(broker: LocalBrok
     assert {len(partition["isr_nodes"]) for partition in partitions} == {broker.replication}
 
 
-def test_what_was_acknowledged_survives_the_loss_of_a_broker(broker: LocalBroker | ApacheKafka, names: Names) -> None:
+def test_what_was_acknowledged_survives_the_loss_of_a_broker(broker, names):
     """Of three brokers one is killed under load: nothing acknowledged is missing, and the topic keeps its id.
 
     A broker that keeps topics in memory is the exception that this test states: its restart gives another topic id.
@@ -217,9 +214,9 @@ def test_what_was_acknowledged_survives_the_loss_of_a_broker(broker: LocalBroker
     consumer = KafkaConsumer(
         names.samples_topic, bootstrap_servers=settings.kafka_brokers, auto_offset_reset="earliest"
     )
-    received: list[bytes] = []
+    received = []
 
-    def all_arrived() -> bool:
+    def all_arrived():
         received.extend(record.value for records in consumer.poll(200).values() for record in records)
         return len(received) >= len(sent)
 

@@ -8,10 +8,8 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
@@ -33,15 +31,15 @@ WINDWARD = [sys.executable, "-P", "-m", "ops.cli.main"]
 ANY_PORTS = ["--kafka-port", "0", "--redis-port", "0", "--metrics-port", "0"]
 
 
-def environ() -> dict[str, str]:
+def environ():
     """This process's environment without settings of ours; windows are written less often, since tests share cores."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
     return others | {"WINDWARD_FLUSH_INTERVAL_S": "0.5"}
 
 
-def descendants(pid: int) -> set[int]:
+def descendants(pid):
     """Return all processes below one, dead or alive."""
-    found: set[int] = set()
+    found = set()
     for line in subprocess.run(
         ["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
     ).stdout.splitlines():
@@ -51,7 +49,7 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
-def gone(pids: set[int]) -> bool:
+def gone(pids):
     """Whether none of these processes runs any more."""
     return not [
         pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -59,14 +57,13 @@ def gone(pids: set[int]) -> bool:
 
 
 @contextmanager
-def up(folder: Path, *more: str, **extra: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+def up(folder, *more, **extra):
     """Run ``windward up`` until it says that it is ready; kill it at the end if it still runs."""
     command = [*WINDWARD, "up", "--json", "--state-dir", str(folder / "state"), *more]
     with (folder / "notes").open("w") as notes:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=notes, text=True, env=environ() | extra, cwd=folder
         )
-    assert process.stdout is not None
     try:
         said = process.stdout.readline()
         assert said, (folder / "notes").read_text()
@@ -78,7 +75,7 @@ def up(folder: Path, *more: str, **extra: str) -> Iterator[tuple[subprocess.Pope
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_up_interrupted_before_it_is_ready_exits_130(tmp_path: Path, number: signal.Signals) -> None:
+def test_up_interrupted_before_it_is_ready_exits_130(tmp_path, number):
     """It says so, and leaves no process."""
     command = [*WINDWARD, "up", "--state-dir", str(tmp_path / "state"), *ANY_PORTS, "--no-exporter", "--no-agent"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ())
@@ -92,7 +89,7 @@ def test_up_interrupted_before_it_is_ready_exits_130(tmp_path: Path, number: sig
     assert gone(started)
 
 
-def test_up_places_restarts_what_dies_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_up_places_restarts_what_dies_and_leaves_nothing_behind(tmp_path):
     """The stack answers; a scorer killed with -9 is started again; SIGTERM ends all with exit code 0.
 
     The servers that this shell asks, and its user there, are not those of the stack. A smaller fleet in the same folder
@@ -124,7 +121,7 @@ def test_up_places_restarts_what_dies_and_leaves_nothing_behind(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_everything_ends_with_a_stack_that_is_killed(tmp_path: Path) -> None:
+def test_everything_ends_with_a_stack_that_is_killed(tmp_path):
     """Kill -9 of ``windward up`` leaves no process: not a server, not a worker."""
     with up(tmp_path, *ANY_PORTS) as (process, _):
         pids = descendants(process.pid)
@@ -135,7 +132,7 @@ def test_everything_ends_with_a_stack_that_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_up_uses_servers_that_exist_with_their_password(tmp_path: Path) -> None:
+def test_up_uses_servers_that_exist_with_their_password(tmp_path):
     """With --redis-url no Valkey is started; the password goes on by the environment and is in nobody's arguments."""
     with LocalValkey(password="not an argument", directory=tmp_path / "valkey") as valkey:
         more = ["--kafka-port", "0", "--metrics-port", "0", "--redis-url", valkey.url, "--prefix", "mine"]
@@ -150,14 +147,14 @@ def test_up_uses_servers_that_exist_with_their_password(tmp_path: Path) -> None:
             _bundle_tells_all_but_secrets(tmp_path, addresses)
 
 
-def _bundle_tells_all_but_secrets(folder: Path, addresses: dict[str, Any]) -> None:
+def _bundle_tells_all_but_secrets(folder, addresses):
     where = ["--redis-url", addresses["redis_url"], "--kafka", addresses["kafka"], "--prefix", "mine"]
     command = [*WINDWARD, "doctor", "--bundle", "b.tar.gz", "--log-dir", "state", *where]
     own = environ() | {"WINDWARD_REDIS_PASSWORD": "not an argument"}
     done = subprocess.run(command, capture_output=True, text=True, env=own, check=False, cwd=folder)
     assert "b.tar.gz: " in done.stderr, done.stderr
     with tarfile.open(folder / "b.tar.gz") as archive:
-        texts = {one.name.partition("/")[2]: archive.extractfile(one).read().decode() for one in archive}  # type: ignore[union-attr]
+        texts = {one.name.partition("/")[2]: archive.extractfile(one).read().decode() for one in archive}
     assert "not an argument" not in "".join(texts.values())
     assert '"WINDWARD_REDIS_PASSWORD": "(set)"' in texts["settings.json"]
     assert {json.loads(texts[name])[kind] is not None for name, kind in BUNDLED} == {True}
@@ -166,7 +163,7 @@ def _bundle_tells_all_but_secrets(folder: Path, addresses: dict[str, Any]) -> No
     assert texts["report.txt"].splitlines()[-1] == done.stdout.splitlines()[-1]
 
 
-def test_a_second_stack_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+def test_a_second_stack_in_the_same_folder_is_refused(tmp_path):
     """Two stacks never share state; the error is one line that names the setting."""
     with up(tmp_path, *ANY_PORTS, "--no-agent", "--streams", "0"):
         command = [*WINDWARD, "up", *ANY_PORTS, "--state-dir", str(tmp_path / "state")]
@@ -183,7 +180,7 @@ def test_a_second_stack_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         pytest.param(["--machines", "-1"], "machines: ", id="negative-fleet"),
     ],
 )
-def test_a_wrong_setting_is_one_line_and_exit_code_2(flags: list[str], said: str, tmp_path: Path) -> None:
+def test_a_wrong_setting_is_one_line_and_exit_code_2(flags, said, tmp_path):
     """Nothing is started; the line names the setting."""
     done = run_command("up", "--state-dir", str(tmp_path / "state"), *flags, environ={})
     assert done.returncode == 2
@@ -192,7 +189,7 @@ def test_a_wrong_setting_is_one_line_and_exit_code_2(flags: list[str], said: str
     assert not (tmp_path / "state").exists()
 
 
-def test_a_port_in_use_names_the_way_out(tmp_path: Path) -> None:
+def test_a_port_in_use_names_the_way_out(tmp_path):
     """The user learns how to use what listens there, or how to go elsewhere."""
     with LocalValkey(directory=tmp_path / "valkey") as valkey:
         flags = ["--kafka-port", "0", "--redis-port", str(valkey.port), "--state-dir", str(tmp_path / "state")]
@@ -202,7 +199,7 @@ def test_a_port_in_use_names_the_way_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_broker_that_does_not_answer_is_named(tmp_path: Path) -> None:
+def test_a_broker_that_does_not_answer_is_named(tmp_path):
     """With nobody at --kafka the stack does not start, and says which address it tried."""
     address = f"127.0.0.1:{free_port()}"
     flags = ["--kafka", address, "--redis-port", "0", "--state-dir", str(tmp_path / "state")]
@@ -212,7 +209,7 @@ def test_a_broker_that_does_not_answer_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_recorded_stack_is_replayed_under_another_profile(tmp_path: Path) -> None:
+def test_a_recorded_stack_is_replayed_under_another_profile(tmp_path):
     """``up --record``, placements, ``replay``: another profile is asked about just these instances."""
     more = [*ANY_PORTS, "--no-exporter", "--no-agent", "--machines", "6", "--backfill-s", "300", "--record"]
     folder = tmp_path / "state" / "recording"
@@ -225,7 +222,7 @@ def test_a_recorded_stack_is_replayed_under_another_profile(tmp_path: Path) -> N
                 client.confirm(name)
             client.release("c")
 
-        def recorded() -> bool:
+        def recorded():
             found = list(steps(folder, 0.0, 1e11))
             used = {step.pairs[row].partition("\t")[2] for step in found for row in step.usage.row}
             ended = [one for step in found for one in step.entry.instances if b'"released"' in one]

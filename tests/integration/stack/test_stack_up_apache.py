@@ -1,7 +1,6 @@
 """``windward up --kafka``: on Apache Kafka, whose topics outlive it."""
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -11,16 +10,15 @@ from schemas.process.connections import KafkaSettings
 from scorer.client import Client
 from streams.worker.topics import TopicSettings, ensure_topics, topic_id
 from tests.integration.stack.test_stack_up import ANY_PORTS, descendants, up
-from tests.kafka.apache_kafka import ApacheKafka
 
 pytestmark = pytest.mark.broker
 
 
-def test_up_with_apache_kafka_keeps_its_topics(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_up_with_apache_kafka_keeps_its_topics(request, tmp_path):
     """After kill -9 of everything the next stack continues the same topic."""
     if os.environ.get("WINDWARD_TEST_KAFKA") != "apache":
         pytest.skip("`make test-kafka` runs this: it needs Java and Maven")
-    kafka: ApacheKafka = request.getfixturevalue("apache")
+    kafka = request.getfixturevalue("apache")
     names = Names("up-apache")
     more = [*ANY_PORTS, "--kafka", kafka.address, "--prefix", names.prefix]
     made = {"replication": kafka.replication, "min_insync": kafka.min_insync}
@@ -33,5 +31,5 @@ def test_up_with_apache_kafka_keeps_its_topics(request: pytest.FixtureRequest, t
         ):
             assert len(descendants(process.pid)) == 6  # all but the broker
             seen.append(topic_id(KafkaSettings(kafka=addresses["kafka"], prefix=names.prefix)))
-            wait_until(lambda c=client: c.health()["machines_with_data"] >= 1, 60, "this machine is seen")  # type: ignore[misc]
+            wait_until(lambda c=client: c.health()["machines_with_data"] >= 1, 60, "this machine is seen")
     assert seen[0] == seen[1]

@@ -4,14 +4,12 @@ import itertools
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
-from ops.stack.servers.process import LocalProcess, free_port
+from ops.stack.servers.process import free_port
 from schemas.messages.sample import InstanceMeans, MachineFacts, decode
-from schemas.names import Names
 from streams.agent.sampling.schedule import phase_s
 from tests.kafka.apache_kafka import ApacheKafka
 from tests.streams.agent.instances.tree import MIB, Tree
@@ -23,27 +21,27 @@ START_S = 3.0
 """What a process takes to start on an idle machine; on a busy one the first sample is an interval later."""
 
 
-def machine_due_soon() -> str:
+def machine_due_soon():
     """Return a machine id whose interval ends soon after a process started now has read for the first time."""
     now_s = time.time()
     names = (f"m{number}" for number in itertools.count())
     return next(name for name in names if 0 < (phase_s(name, 10) - now_s) % 10 - START_S < 1)
 
 
-def agent(broker: Any, names: Names, folder: Path, *arguments: str) -> LocalProcess:
+def agent(broker, names, folder, *arguments):
     """Return an agent of a machine whose first sample is due soon."""
     page = ("--metrics-port", str(free_port()))
     machine = ("--machine", machine_due_soon(), "--nic-speed", "1G")
     return process("agent", broker, names, folder, *page, *machine, *arguments)
 
 
-def await_samples(agent: LocalProcess, count: int = 1) -> None:
+def await_samples(agent, count=1):
     """Wait until the agent has made so many samples, delivered or not."""
     await_condition(lambda: metric(agent, "windward_agent_samples_total") >= count, f"{count} samples are made")
 
 
 @pytest.mark.slow
-def test_it_starts_before_its_broker_and_outlives_one_that_forgets(broker: Any, names: Names, tmp_path: Path):
+def test_it_starts_before_its_broker_and_outlives_one_that_forgets(broker, names, tmp_path):
     """Started without a broker, then one comes, dies, and comes back: every sample arrives with its own time."""
     broker.kill()
     with agent(broker, names, tmp_path) as running:
@@ -76,7 +74,7 @@ def test_it_starts_before_its_broker_and_outlives_one_that_forgets(broker: Any, 
 
 
 @pytest.mark.slow
-def test_a_full_backlog_drops_the_oldest_and_counts_them(broker: Any, names: Names, tmp_path: Path):
+def test_a_full_backlog_drops_the_oldest_and_counts_them(broker, names, tmp_path):
     """Room for one: of the facts and two samples only the newest arrives; two are counted."""
     broker.kill()
     with agent(broker, names, tmp_path, "--backlog-records", "1") as running:
@@ -89,7 +87,7 @@ def test_a_full_backlog_drops_the_oldest_and_counts_them(broker: Any, names: Nam
     assert events(running, "agent.stopped")[0]["dropped"] == received[0].message.seq + 1
 
 
-def test_sigterm_delivers_what_is_left(broker: Any, names: Names, tmp_path: Path):
+def test_sigterm_delivers_what_is_left(broker, names, tmp_path):
     """Told to stop while the broker is away: what is left goes out when it comes within the deadline, exit code 0."""
     broker.kill()
     with agent(broker, names, tmp_path, "--flush-s", "60") as running:
@@ -104,7 +102,7 @@ def test_sigterm_delivers_what_is_left(broker: Any, names: Names, tmp_path: Path
     assert len(receive(broker, names, lambda received: len(received) >= stopped["delivered"])) == stopped["delivered"]
 
 
-def test_sigterm_does_not_wait_for_ever(broker: Any, names: Names, tmp_path: Path):
+def test_sigterm_does_not_wait_for_ever(broker, names, tmp_path):
     """The broker stays away: the agent ends soon after its deadline, exit code 0, and says what it gave up."""
     broker.kill()
     with agent(broker, names, tmp_path, "--flush-s", "0.5") as running:
@@ -117,7 +115,7 @@ def test_sigterm_does_not_wait_for_ever(broker: Any, names: Names, tmp_path: Pat
     assert events(running, "agent.stopped")[0]["undelivered"] >= 1
 
 
-def test_a_topic_that_comes_late_is_waited_for(broker: Any, names: Names, tmp_path: Path):
+def test_a_topic_that_comes_late_is_waited_for(broker, names, tmp_path):
     """Nothing is lost without the topic: it is made and then all arrive. The local broker makes it unasked."""
     with agent(broker, names, tmp_path) as running:
         if isinstance(broker, ApacheKafka):
@@ -130,7 +128,7 @@ def test_a_topic_that_comes_late_is_waited_for(broker: Any, names: Names, tmp_pa
         assert samples(received)[0].seq == 0
 
 
-def test_once_publishes_what_it_prints(broker: Any, names: Names, tmp_path: Path):
+def test_once_publishes_what_it_prints(broker, names, tmp_path):
     """One sample on stdout and the same one on the topic, exit code 0."""
     make_topics(broker, names)
     with agent(broker, names, tmp_path, "--once") as running:
@@ -139,7 +137,7 @@ def test_once_publishes_what_it_prints(broker: Any, names: Names, tmp_path: Path
     assert [decode(line.encode()) for line in printed] == samples(receive(broker, names, samples))
 
 
-def test_instances_are_reported_with_the_first_sample(broker: Any, names: Names, tmp_path: Path):
+def test_instances_are_reported_with_the_first_sample(broker, names, tmp_path):
     """A unit is found by its control group, without a setting for it; what belongs to no instance is the system."""
     make_topics(broker, names)
     tree = Tree(tmp_path / "machine")
@@ -150,14 +148,13 @@ def test_instances_are_reported_with_the_first_sample(broker: Any, names: Names,
     report = sample.instance_report
     (one,) = report.entries.items()
     assert one in [("redis-7001", InstanceMeans(0.0, float(MIB), disk=disk)) for disk in (None, 0.0)]  # a disk or none
-    assert report.system.cpu is not None
     assert report.at == sample.at
 
 
 RECORDING = Path(__file__).parents[2] / "streams" / "bridge" / "telegraf.jsonl"
 
 
-def test_recorded_messages_arrive_as_samples(broker: Any, names: Names, tmp_path: Path) -> None:
+def test_recorded_messages_arrive_as_samples(broker, names, tmp_path):
     """Moved to now: five samples of the host under its own key; what cannot be read is counted, not fatal.
 
     They come packed by each codec, and after a batch that no codec unpacks.

@@ -6,9 +6,7 @@ import hashlib
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
@@ -16,7 +14,6 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from schemas.names import Names
 from schemas.process.redis_cluster import nodes_in
 from scorer.cluster_wire import ClusterWire
 from scorer.live.loader import Loader
@@ -25,7 +22,6 @@ from scorer.wire import AWAY, Wire
 from streams.state.partition import Partition
 from streams.worker.servers import ClusterServers
 from streams.worker.store import StateAheadError, Store
-from tests.conftest import Valkey
 from tests.integration.stream.test_store import START, encode, sample, table, take
 from tests.support.clusters import Cluster
 from tests.support.pipeline import Pipeline, make_samples
@@ -38,25 +34,24 @@ ALL_KEYS = 10_000
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory):
     """Yield three nodes, of which each has a replica; each test leaves them whole."""
     with Cluster(tmp_path_factory.mktemp("cluster"), replicas=3) as found:
         yield found
 
 
 @pytest.fixture
-def wire(cluster: Cluster) -> Iterator[ClusterWire]:
+def wire(cluster):
     found = ClusterWire({"url": cluster.url})
     yield found
     found.close()
 
 
-def with_stores(cluster: Cluster, names: Names, work: Callable[[Store, Store], Awaitable[None]]) -> None:
+def with_stores(cluster, names, work):
     """Run ``work`` on the stores of two workers."""
     nodes = nodes_in(cluster.url)
-    assert nodes is not None
 
-    async def run() -> None:
+    async def run():
         servers = [
             ClusterServers(nodes, lambda url: Redis.from_url(url, socket_timeout=3, retry=Retry(NoBackoff(), 0)))
             for _ in range(2)
@@ -70,7 +65,7 @@ def with_stores(cluster: Cluster, names: Names, work: Callable[[Store, Store], A
     asyncio.run(run())
 
 
-def folded(*slots: int, number: int = 0, of: Partition | None = None) -> Partition:
+def folded(*slots, number=0, of=None):
     """Return a partition, a new one unless given, with a sample of two machines in each of these slots."""
     state = of or Partition(number, table())
     state.topic_id = "t1"
@@ -79,12 +74,12 @@ def folded(*slots: int, number: int = 0, of: Partition | None = None) -> Partiti
     return state
 
 
-def seen(reader: WindowsReader, number: int = 0) -> list[float]:
+def seen(reader, number=0):
     """Return the times of the newest samples that a reader has."""
     return [float(at) for at in reader.by_partition[number].whole().columns["at"]]
 
 
-async def repeated(work: Callable[[], Awaitable[Any]], wait_s: float = 30.0) -> tuple[Any, int]:
+async def repeated(work, wait_s=30.0):
     """Do what a worker does again until it can; return what that returned, and how often it could not."""
     failures, until = 0, time.monotonic() + wait_s
     while True:
@@ -96,10 +91,10 @@ async def repeated(work: Callable[[], Awaitable[Any]], wait_s: float = 30.0) -> 
             await asyncio.sleep(0.05)
 
 
-def test_partitions_are_on_all_nodes_and_read_together(cluster: Cluster, names: Names, wire: ClusterWire) -> None:
+def test_partitions_are_on_all_nodes_and_read_together(cluster, names, wire):
     """What is written at each node is read by one call; only what changed is read again."""
 
-    async def work(store: Store, other: Store) -> None:
+    async def work(store, other):
         states = [folded(1, number=number) for number in range(6)]
         await asyncio.gather(*(store.save(state, START + 20) for state in states))
         reader = WindowsReader(asking(wire, in_part=True), names)
@@ -115,13 +110,13 @@ def test_partitions_are_on_all_nodes_and_read_together(cluster: Cluster, names: 
 
 
 @pytest.mark.parametrize("keys", [0, 1, 150, ALL_KEYS])
-def test_a_slot_that_is_moved_under_the_fold(cluster: Cluster, names: Names, wire: ClusterWire, keys: int) -> None:
+def test_a_slot_that_is_moved_under_the_fold(cluster, names, wire, keys):
     """However many keys are at the next node: nothing is written in part or read in part, and all is written after."""
     key = names.state(0)
     source = cluster.has(key)
     target = next(port for port in cluster.primaries if port != source)
 
-    async def work(store: Store, other: Store) -> None:
+    async def work(store, other):
         state = folded(*range(1, 5))
         await store.save(state, START + 50)
         reader = WindowsReader(asking(wire, in_part=True), names)
@@ -160,7 +155,7 @@ def test_a_slot_that_is_moved_under_the_fold(cluster: Cluster, names: Names, wir
     cluster.close_slot(key, target, source)
 
 
-def test_a_failover_that_lost_the_end(valkey: Valkey, cluster: Cluster, names: Names, wire: ClusterWire) -> None:
+def test_a_failover_that_lost_the_end(valkey, cluster, names, wire):
     """A former owner may write once more, what it folded; the owner writes all again, and no reader goes back."""
     key = names.state(1)
     old = cluster.has(key)
@@ -169,11 +164,11 @@ def test_a_failover_that_lost_the_end(valkey: Valkey, cluster: Cluster, names: N
     queries.one("SET", names.partitions, 2)
     loader = Loader(queries, names, wire)
 
-    def newest() -> float:
+    def newest():
         loader.refresh()
         return seen(loader._reader, 1)[0]
 
-    async def work(owner: Store, former: Store) -> None:
+    async def work(owner, former):
         zombie = folded(1, number=1)
         await former.save(zombie, START + 20)
         state = await owner.load(1, table)
@@ -211,15 +206,13 @@ def test_a_failover_that_lost_the_end(valkey: Valkey, cluster: Cluster, names: N
     "how",
     [pytest.param(signal.SIGKILL, id="killed"), pytest.param(signal.SIGSTOP, id="frozen", marks=pytest.mark.slow)],
 )
-def test_a_node_that_fails_keeps_nothing_else_waiting(
-    cluster: Cluster, names: Names, wire: ClusterWire, how: signal.Signals
-) -> None:
+def test_a_node_that_fails_keeps_nothing_else_waiting(cluster, names, wire, how):
     """The other partitions are written and read meanwhile; this one as soon as its replica has the slots."""
     old = cluster.has(names.state(0))
     here, elsewhere = folded(1, number=0), folded(1, number=1)
     assert cluster.has(names.state(1)) != old
 
-    async def work(store: Store, _: Store) -> None:
+    async def work(store, _):
         for state in (here, elsewhere):
             await store.save(state, START + 20)
         with cluster.node(old) as node:
@@ -252,10 +245,10 @@ def test_a_node_that_fails_keeps_nothing_else_waiting(
     eventually(cluster.is_whole)
 
 
-def test_a_fleet_is_not_taken_for_whole_without_a_node(cluster: Cluster, names: Names, wire: ClusterWire) -> None:
+def test_a_fleet_is_not_taken_for_whole_without_a_node(cluster, names, wire):
     """A reader that starts while a node is away fails; one that has read all keeps what it had."""
 
-    async def work(store: Store, _: Store) -> None:
+    async def work(store, _):
         for number in range(3):
             await store.save(folded(1, number=number), START + 20)
 
@@ -277,7 +270,7 @@ def test_a_fleet_is_not_taken_for_whole_without_a_node(cluster: Cluster, names: 
     other.close()
 
 
-def test_the_shipped_users_on_a_cluster(tmp_path: Path, names: Names) -> None:
+def test_the_shipped_users_on_a_cluster(tmp_path, names):
     """Each reads or writes its windows, wherever they are; nothing was refused."""
     users = tmp_path / "users.acl"
     lines = [(ROOT / f"ops/redis/{user}.acl").read_text() for user in ("stream", *READERS)]
@@ -285,12 +278,11 @@ def test_the_shipped_users_on_a_cluster(tmp_path: Path, names: Names) -> None:
     users.write_text(text.replace("windward:v1:", f"{names.prefix}:v1:"))
     with Cluster(tmp_path, primaries=2, replicas=0, users=users) as cluster:
         nodes = nodes_in(cluster.url)
-        assert nodes is not None
 
-        def connect(url: str) -> Redis:
+        def connect(url):
             return Redis.from_url(url, username="stream", password="own")
 
-        async def write() -> None:
+        async def write():
             servers = ClusterServers(nodes, connect)
             store = Store(None, names, windows=servers)
             for number in range(4):
@@ -321,15 +313,15 @@ def test_the_shipped_users_on_a_cluster(tmp_path: Path, names: Names) -> None:
 class Watcher(threading.Thread):
     """Reads the windows as a scorer does, and notes each machine whose newest sample went back."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader):
         super().__init__(daemon=True)
         self._loader = loader
-        self._newest: dict[str, float] = {}
+        self._newest = {}
         self.looks = 0
-        self.back: list[str] = []
+        self.back = []
         self.stopping = threading.Event()
 
-    def run(self) -> None:
+    def run(self):
         """Look until it is told to stop; a look that fails is made again."""
         while not self.stopping.wait(0.02):
             with contextlib.suppress(*AWAY):
@@ -344,16 +336,14 @@ class Watcher(threading.Thread):
 
 
 @pytest.mark.slow
-def test_windows_are_those_of_an_undisturbed_run(
-    broker: Any, valkey: Valkey, cluster: Cluster, names: Names, tmp_path: Path
-) -> None:
+def test_windows_are_those_of_an_undisturbed_run(broker, valkey, cluster, names, tmp_path):
     """A slot moves, a node is relieved, one is killed while a worker is frozen that wakes after: all under the fold."""
     pipeline = Pipeline(broker, valkey.url, names, tmp_path, windows_url=cluster.url)
     watcher = Watcher(Loader(Wire({"url": valkey.url}), names, ClusterWire({"url": cluster.url})))
     samples = make_samples(24, 160)
     batches = iter([samples[start : start + 96] for start in range(0, len(samples), 96)])
 
-    def go_on(count: int = 3) -> None:
+    def go_on(count=3):
         for _ in range(count):
             pipeline.publish(next(batches))
 

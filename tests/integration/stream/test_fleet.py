@@ -2,24 +2,20 @@
 
 import time
 from collections import defaultdict
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-import redis
 
 from schemas.messages.sample import MachineFacts, Sample
-from schemas.names import Names
 from schemas.resources import RESOURCES
 from streams.load_generator.ledger import LedgerWatch
 from streams.load_generator.source.source import Machines
 from tests.support.pipeline import await_condition
-from tests.support.publishing import Received, events, make_topics, process, receive, restart, samples
+from tests.support.publishing import events, make_topics, process, receive, restart, samples
 
 
-def by_machine(found: list[Sample]) -> dict[str, list[Sample]]:
+def by_machine(found):
     """Return each machine's samples in the order they came."""
     groups = defaultdict(list)
     for sample in found:
@@ -27,7 +23,7 @@ def by_machine(found: list[Sample]) -> dict[str, list[Sample]]:
     return groups
 
 
-def test_the_past_arrives_whole_and_in_order(broker: Any, names: Names, tmp_path: Path):
+def test_the_past_arrives_whole_and_in_order(broker, names, tmp_path):
     """20 minutes of 50 machines: every sample once, in order, in its machine's partition, stamped when it was sent."""
     make_topics(broker, names)
     started_s = time.time()
@@ -50,7 +46,7 @@ def test_the_past_arrives_whole_and_in_order(broker: Any, names: Names, tmp_path
     assert (stopped["delivered"], stopped["dropped"], stopped["undelivered"]) == (50 * 121, 0, 0)
 
 
-def test_the_present_follows_the_past_without_a_gap(broker: Any, names: Names, tmp_path: Path):
+def test_the_present_follows_the_past_without_a_gap(broker, names, tmp_path):
     """After the past each machine goes on at its own phase; samples are sent when their interval ends."""
     make_topics(broker, names)
     arguments = ("--machines", "30", "--backfill-s", "60", "--duration-s", "12")
@@ -67,7 +63,7 @@ def test_the_present_follows_the_past_without_a_gap(broker: Any, names: Names, t
 
 
 @pytest.mark.slow
-def test_a_broker_that_dies_costs_no_sample(broker: Any, names: Names, tmp_path: Path):
+def test_a_broker_that_dies_costs_no_sample(broker, names, tmp_path):
     """Killed and restarted without its memory: what fell due meanwhile arrives with its own time, without a gap."""
     make_topics(broker, names)
     with process("fleet", broker, names, tmp_path, "--machines", "40") as running:
@@ -78,7 +74,7 @@ def test_a_broker_that_dies_costs_no_sample(broker: Any, names: Names, tmp_path:
         restart(broker, names, running)
         restarted_s = time.time()
 
-        def whole(received: list[Received]) -> bool:
+        def whole(received):
             """Whether each machine has every sample from the kill to after the restart: no gap, in whatever order."""
             groups = by_machine([sample for sample in samples(received) if sample.at > killed_s])
             times_s = [sorted({sample.at for sample in found}) for found in groups.values()]
@@ -97,7 +93,7 @@ def test_a_broker_that_dies_costs_no_sample(broker: Any, names: Names, tmp_path:
         assert len({sample.seq for sample in found}) == len(times_s)
 
 
-def test_the_ledgers_instances_are_asked_of_a_scorer_page_by_page(server: redis.Redis, names: Names):
+def test_the_ledgers_instances_are_asked_of_a_scorer_page_by_page(server, names):
     """Confirmed ones, in pages; while nobody answers the last answer stays."""
     machines = Machines(names=["m1"], labels=[{}], capacity=np.full((len(RESOURCES), 1), 8.0))
     found = [{"id": name, "machine": machine, "started_at": 5.0, "cpu": 2.0, "memory": None}
@@ -107,7 +103,7 @@ def test_the_ledgers_instances_are_asked_of_a_scorer_page_by_page(server: redis.
     try:
         asked = []
         for page, more in ((found[:1], True), (found[1:], False)):
-            taken: Any = server.brpop([names.queries], timeout=10)
+            taken = server.brpop([names.queries], timeout=10)
             query = msgspec.json.decode(taken[1])
             asked.append((query["method"], query["params"]["state"], query["params"]["after"]))
             result = {"total": 3, "instances": page, "more": more}

@@ -1,26 +1,25 @@
 """No record ends a worker: whatever its time, size or key, it is refused and the stream goes on. Real processes."""
 
 import time
-from typing import Any
 
 import msgspec
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
-from schemas.messages.sample import Sample, encode
+from schemas.messages.sample import encode
 from schemas.names import Names
 from tests.support.packed import BROKEN, PACKERS, packing
-from tests.support.pipeline import Pipeline, await_condition, make_samples
+from tests.support.pipeline import await_condition, make_samples
 
 
-def send(pipeline: Pipeline, *records: dict[str, Any], **options: Any) -> None:
+def send(pipeline, *records, **options):
     """Put records on the samples topic as anybody may."""
     with KafkaProducer(bootstrap_servers=pipeline.broker.address.split(","), **options) as producer:
         for record in records:
             producer.send(pipeline.names.samples_topic, **record).get(30)
 
 
-def kept(pipeline: Pipeline, count: int) -> list[dict[str, Any]]:
+def kept(pipeline, count):
     """The first records of the rejects topic: headers and value."""
     consumer = KafkaConsumer(
         pipeline.names.rejects_topic,
@@ -37,12 +36,12 @@ def kept(pipeline: Pipeline, count: int) -> list[dict[str, Any]]:
     return found
 
 
-def of(one: Sample, **more: Any) -> dict[str, Any]:
+def of(one, **more):
     return {"key": one.machine.encode(), "value": encode(one)} | more
 
 
 @pytest.mark.slow
-def test_no_time_of_a_record_ends_a_worker(pipeline: Pipeline) -> None:
+def test_no_time_of_a_record_ends_a_worker(pipeline):
     """Producers write the time where the topic keeps theirs; the samples beside are folded as ever."""
     end = time.time() - 20
     samples = make_samples(4, 10, end=end)
@@ -58,7 +57,7 @@ def test_no_time_of_a_record_ends_a_worker(pipeline: Pipeline) -> None:
     assert worker.running
 
 
-def test_a_message_that_grows_when_it_is_unpacked_ends_no_worker(pipeline: Pipeline) -> None:
+def test_a_message_that_grows_when_it_is_unpacked_ends_no_worker(pipeline):
     """1.5 MB that were 2 kB compressed: more than can be produced again. What is kept of it is cut and says so."""
     samples = make_samples(4, 10)
     worker = pipeline.start_worker()
@@ -78,7 +77,7 @@ def test_a_message_that_grows_when_it_is_unpacked_ends_no_worker(pipeline: Pipel
     assert worker.running
 
 
-def test_batches_of_each_codec_are_read_and_broken_ones_passed_over(pipeline: Pipeline) -> None:
+def test_batches_of_each_codec_are_read_and_broken_ones_passed_over(pipeline):
     """All partitions go on: the windows are those of the samples, and each broken batch is counted and named."""
     samples = make_samples(4, 10)
     worker = pipeline.start_worker()
@@ -98,7 +97,7 @@ def test_batches_of_each_codec_are_read_and_broken_ones_passed_over(pipeline: Pi
     assert f"topic={pipeline.names.samples_topic} partition={partition} offset=" in said
 
 
-def test_a_machine_speaks_for_itself_alone(pipeline: Pipeline) -> None:
+def test_a_machine_speaks_for_itself_alone(pipeline):
     """Under another's key, or none, nothing is folded: the windows are those of the machine's own samples."""
     samples = make_samples(2, 30)
     pipeline.start_worker()
@@ -110,7 +109,7 @@ def test_a_machine_speaks_for_itself_alone(pipeline: Pipeline) -> None:
     pipeline.await_exact()
 
 
-def test_wrong_settings_of_a_topic_that_was_there_are_named(pipeline: Pipeline) -> None:
+def test_wrong_settings_of_a_topic_that_was_there_are_named(pipeline):
     """At the start of each worker, with the value and what to change."""
     pipeline.names = Names(pipeline.names.prefix + "-old")
     admin = KafkaAdminClient(bootstrap_servers=pipeline.broker.address.split(","))

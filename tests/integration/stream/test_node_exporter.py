@@ -6,16 +6,11 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ops.stack.servers.process import LocalProcess
-from schemas.messages.sample import Sample
-from schemas.names import Names
 from tests.conftest import free_port
 from tests.support.publishing import make_topics, process, receive, samples
 
@@ -44,14 +39,14 @@ sender at an end of the stretch, is no error of a mean, but looks like one of so
 NO_LINK = os.geteuid() != 0 or shutil.which("ip") is None
 
 
-def busy() -> None:
+def busy():
     """Use one core, and hold memory."""
     held = bytearray(os.urandom(4096)) * (HELD_BYTES // 4096)
     while held:
         pass
 
 
-def sender(nic: str) -> None:
+def sender(nic):
     """Send 2.8 MB a second through a link to somebody who does not listen, evenly."""
     with suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, -15)
@@ -66,7 +61,7 @@ def sender(nic: str) -> None:
 
 
 @contextmanager
-def load() -> Iterator[None]:
+def load():
     """Have something to measure that is larger than what else runs here."""
     context = multiprocessing.get_context("spawn")
     running = [context.Process(target=busy, daemon=True)]
@@ -83,13 +78,13 @@ def load() -> Iterator[None]:
 
 
 @contextmanager
-def link() -> Iterator[None]:
+def link():
     """Have a link with an address, where this process may make one."""
     if NO_LINK:
         yield
         return
 
-    def ip(*words: str) -> None:
+    def ip(*words):
         subprocess.run(["ip", *words], check=True, timeout=10)
 
     # The peer has a namespace of its own and the same number there: a page says that the link lies on no other one.
@@ -106,7 +101,7 @@ def link() -> Iterator[None]:
         ip("netns", "delete", ITS_PEER)
 
 
-def mean_of(found: list[Sample], resource: str, begin_s: float, end_s: float) -> float:
+def mean_of(found, resource, begin_s, end_s):
     """Return the mean over a stretch: each sample counts by the part of its interval that lies in it."""
     weight = total = 0.0
     for one in found:
@@ -118,7 +113,7 @@ def mean_of(found: list[Sample], resource: str, begin_s: float, end_s: float) ->
     return total / weight
 
 
-def test_means_are_those_of_our_agent(broker: Any, names: Names, tmp_path: Path) -> None:
+def test_means_are_those_of_our_agent(broker, names, tmp_path):
     """Over a minute, of the pages themselves and of what Prometheus keeps: CPU, memory and network within 2 %.
 
     Both are scraped every two seconds, as often as may be: the machine is not the test's alone.
@@ -158,14 +153,14 @@ def test_means_are_those_of_our_agent(broker: Any, names: Names, tmp_path: Path)
         one.command[:0] = FIRST
     with link(), load(), exporter, prometheus, agent, pages, kept:
 
-        def of(received: list[Any], machine: str) -> list[Sample]:
+        def of(received, machine):
             return [one for one in samples(received) if one.machine == machine]
 
-        def begin(received: list[Any]) -> float:
+        def begin(received):
             firsts = [of(received, machine)[0] for machine in ("ours", "pages", "kept")]
             return max(one.at - one.interval_s for one in firsts)
 
-        def enough(received: list[Any]) -> bool:
+        def enough(received):
             if not all(of(received, machine) for machine in ("ours", "pages", "kept")):
                 return False
             end_s = begin(received) + STRETCH_S
@@ -184,5 +179,5 @@ def test_means_are_those_of_our_agent(broker: Any, names: Names, tmp_path: Path)
 
 
 @pytest.mark.skipif(NO_LINK, reason="NOT RUN: to compare the network takes root and `ip` (Debian: iproute2)")
-def test_the_network_is_compared() -> None:
+def test_the_network_is_compared():
     """In the test above."""

@@ -12,8 +12,6 @@ import shutil
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import pytest
@@ -21,9 +19,7 @@ import redis
 from kafka import KafkaConsumer, KafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
-from ops.stack.servers.local import LocalValkey
-from schemas.messages.sample import InstanceMeans, InstanceReport, Moments, Sample
-from schemas.names import Names
+from schemas.messages.sample import InstanceMeans, InstanceReport, Moments
 from schemas.tables.instance_table import COLUMNS
 from schemas.tables.window_table import decode_table
 from scorer.commands.machines.forget import note_forgotten
@@ -31,14 +27,14 @@ from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone
 from streams.state.checkpoint import restore_usage
 from tests.conftest import free_port
-from tests.support.pipeline import Pipeline, await_condition, make_samples
+from tests.support.pipeline import await_condition, make_samples
 
 MACHINES = 20 if os.environ.get("WINDWARD_TEST_KAFKA") == "apache" else 8
 """Each sends a sample a slot."""
 
 
 @pytest.mark.broker
-def test_a_worker_killed_in_mid_batch(pipeline: Pipeline) -> None:
+def test_a_worker_killed_in_mid_batch(pipeline):
     """A kill -9 while samples flow: the next worker goes on from the state's own offset."""
     samples = make_samples(MACHINES, 360)
     first = pipeline.start_worker("--flush-interval-s", "0.3")
@@ -53,7 +49,7 @@ def test_a_worker_killed_in_mid_batch(pipeline: Pipeline) -> None:
 
 @pytest.mark.broker
 @pytest.mark.slow
-def test_windows_never_go_back_when_a_worker_is_killed(pipeline: Pipeline) -> None:
+def test_windows_never_go_back_when_a_worker_is_killed(pipeline):
     """The next one reads the log from the base on: what a reader sees of a machine only grows until all is exact."""
     samples = make_samples(MACHINES, 300)
     first = pipeline.start_worker()
@@ -67,7 +63,7 @@ def test_windows_never_go_back_when_a_worker_is_killed(pipeline: Pipeline) -> No
     pipeline.start_worker()
     pipeline.publish(samples[130 * MACHINES :])
 
-    def exact() -> bool:
+    def exact():
         rows = pipeline.rows()
         assert rows.keys() >= seen.keys()
         for machine, row in rows.items():
@@ -80,7 +76,7 @@ def test_windows_never_go_back_when_a_worker_is_killed(pipeline: Pipeline) -> No
 
 @pytest.mark.broker
 @pytest.mark.slow
-def test_a_paused_worker_that_wakes_after_losing_its_partitions(pipeline: Pipeline) -> None:
+def test_a_paused_worker_that_wakes_after_losing_its_partitions(pipeline):
     """SIGSTOP beyond the session timeout, another worker takes over, SIGCONT: nothing is set back or lost."""
     samples = make_samples(MACHINES, 300)
     first = pipeline.start_worker()
@@ -100,7 +96,7 @@ def test_a_paused_worker_that_wakes_after_losing_its_partitions(pipeline: Pipeli
 
 @pytest.mark.broker
 @pytest.mark.slow
-def test_workers_that_join_and_leave_under_load(pipeline: Pipeline) -> None:
+def test_workers_that_join_and_leave_under_load(pipeline):
     """A second worker joins, the first leaves, while samples flow."""
     samples = make_samples(MACHINES, 300)
     first = pipeline.start_worker()
@@ -117,7 +113,7 @@ def test_workers_that_join_and_leave_under_load(pipeline: Pipeline) -> None:
 
 
 @pytest.mark.slow
-def test_redis_away_while_samples_flow(pipeline: Pipeline, store: LocalValkey) -> None:
+def test_redis_away_while_samples_flow(pipeline, store):
     """Without Redis the worker lives on; with an empty one it goes on by itself."""
     samples = make_samples(MACHINES, 200)
     worker = pipeline.start_worker()
@@ -132,7 +128,7 @@ def test_redis_away_while_samples_flow(pipeline: Pipeline, store: LocalValkey) -
 
 
 @pytest.mark.slow
-def test_redis_full_while_samples_flow(pipeline: Pipeline, store: LocalValkey) -> None:
+def test_redis_full_while_samples_flow(pipeline, store):
     """A server that refuses every write costs nothing: the worker lives on, and writes all of it when there is room."""
     samples = make_samples(MACHINES, 200)
     worker = pipeline.start_worker()
@@ -150,7 +146,7 @@ def test_redis_full_while_samples_flow(pipeline: Pipeline, store: LocalValkey) -
 
 @pytest.mark.broker
 @pytest.mark.slow
-def test_redis_restored_from_an_older_dump(pipeline: Pipeline, store: LocalValkey) -> None:
+def test_redis_restored_from_an_older_dump(pipeline, store):
     """An older dump is found by its offset: the running worker writes over it, a new one reads the rest again."""
     samples = make_samples(MACHINES, 300)
     worker = pipeline.start_worker()
@@ -179,7 +175,7 @@ def test_redis_restored_from_an_older_dump(pipeline: Pipeline, store: LocalValke
 
 @pytest.mark.broker
 @pytest.mark.slow
-def test_the_broker_restarted_and_the_topic_made_again(pipeline: Pipeline) -> None:
+def test_the_broker_restarted_and_the_topic_made_again(pipeline):
     """A new topic under the old name is read from its start onto the state that is there."""
     samples = make_samples(MACHINES, 200)
     pipeline.start_worker()
@@ -194,7 +190,7 @@ def test_the_broker_restarted_and_the_topic_made_again(pipeline: Pipeline) -> No
 
 
 @pytest.mark.slow
-def test_the_whole_backlog_read_again(pipeline: Pipeline, store: LocalValkey) -> None:
+def test_the_whole_backlog_read_again(pipeline, store):
     """An emptied Redis and a new worker: the retained samples give the same tables."""
     samples = make_samples(MACHINES, 360)
     worker = pipeline.start_worker()
@@ -208,7 +204,7 @@ def test_the_whole_backlog_read_again(pipeline: Pipeline, store: LocalValkey) ->
 
 
 @pytest.mark.slow
-def test_a_silent_machine_leaves_redis_and_comes_back_warming(pipeline: Pipeline) -> None:
+def test_a_silent_machine_leaves_redis_and_comes_back_warming(pipeline):
     """After the silence it is in no table; its next sample starts a window anew."""
     old = make_samples(2, 20, end=time.time() - 3600)
     pipeline.start_worker("--silent-s", "120")
@@ -220,7 +216,7 @@ def test_a_silent_machine_leaves_redis_and_comes_back_warming(pipeline: Pipeline
     assert pipeline.rows()["m000"]["coverage"][2, 0] < 0.01
 
 
-def test_messages_of_every_bad_kind_are_kept_and_the_next_good_one_is_folded(pipeline: Pipeline) -> None:
+def test_messages_of_every_bad_kind_are_kept_and_the_next_good_one_is_folded(pipeline):
     """Garbage, foreign versions, the future, the over-long: rejected with a reason and kept; the stream goes on."""
     samples = make_samples(4, 10)
     good = samples[0]
@@ -245,7 +241,7 @@ def test_messages_of_every_bad_kind_are_kept_and_the_next_good_one_is_folded(pip
     )
     reasons, kept = {*bad, "future", "machine-id"}, {}
 
-    def all_are_kept() -> bool:
+    def all_are_kept():
         for records in consumer.poll(200).values():
             kept.update({dict(record.headers)["reason"].decode(): record.value for record in records})
         return kept.keys() >= reasons
@@ -256,22 +252,22 @@ def test_messages_of_every_bad_kind_are_kept_and_the_next_good_one_is_folded(pip
     assert {reason: kept[reason] or b"" for reason in bad} == bad
 
 
-def _save(store: LocalValkey) -> bool:
+def _save(store):
     with redis.Redis.from_url(store.url) as client:
         client.save()
     return store.dump_file.exists()
 
 
-def quarter_of_the_slots(client: redis.Redis, names: Names, number: int) -> None:
+def quarter_of_the_slots(client, names, number):
     client.delete(*[names.slots(number, position) for position in random.Random(1).sample(range(360), 90)])
 
 
-def all_facts_and_hours(client: redis.Redis, names: Names, number: int) -> None:
+def all_facts_and_hours(client, names, number):
     """The rest that an eviction may take."""
     client.delete(names.facts(number), *[names.peaks(number, place) for place in range(50)])
 
 
-def garbage_everywhere(client: redis.Redis, names: Names, number: int) -> None:
+def garbage_everywhere(client, names, number):
     """Other bytes, another type, another offset."""
     client.set(names.slots(number, 5), b"garbage")
     client.delete(names.facts(number))
@@ -280,7 +276,7 @@ def garbage_everywhere(client: redis.Redis, names: Names, number: int) -> None:
     client.hset(names.state(number), mapping={"offset": b"garbage", "facts": b"\xff"})
 
 
-def state_of_another_type(client: redis.Redis, names: Names, number: int) -> None:
+def state_of_another_type(client, names, number):
     """No hash where the hash was."""
     client.delete(names.state(number))
     client.set(names.state(number), b"garbage")
@@ -292,7 +288,7 @@ DAMAGES = [quarter_of_the_slots, all_facts_and_hours, garbage_everywhere, state_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pipeline", [len(DAMAGES)], indirect=True)
-def test_what_is_lost_is_read_again(pipeline: Pipeline) -> None:
+def test_what_is_lost_is_read_again(pipeline):
     """The next worker finds each damage, says so, and ends with the windows of an undisturbed run."""
     samples = make_samples(4 * len(DAMAGES), 600)  # the hour before the ring's, too: its peaks are in no slot
     pipeline.start_worker()
@@ -314,7 +310,7 @@ def test_what_is_lost_is_read_again(pipeline: Pipeline) -> None:
 
 
 @pytest.mark.parametrize("pipeline", [1], indirect=True)
-def test_a_forgotten_machine_leaves_the_windows(pipeline: Pipeline) -> None:
+def test_a_forgotten_machine_leaves_the_windows(pipeline):
     """By the next look; a rebuild from the log does not keep it, a new sample brings it back."""
     samples = make_samples(4, 30)
     pipeline.start_worker()
@@ -336,7 +332,7 @@ def test_a_forgotten_machine_leaves_the_windows(pipeline: Pipeline) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pipeline", [1], indirect=True)
-def test_what_leaves_redis_under_a_worker_is_written_again(pipeline: Pipeline) -> None:
+def test_what_leaves_redis_under_a_worker_is_written_again(pipeline):
     """Within half a minute, without a new sample."""
     pipeline.start_worker()
     pipeline.publish(make_samples(3, 360))
@@ -357,7 +353,7 @@ def test_what_leaves_redis_under_a_worker_is_written_again(pipeline: Pipeline) -
             pipeline.await_exact()
 
 
-def reported(sample: Sample) -> Sample:
+def reported(sample):
     """A sample, every sixth with a report of two instances."""
     if sample.seq % 6:
         return sample
@@ -366,14 +362,14 @@ def reported(sample: Sample) -> Sample:
     return msgspec.structs.replace(sample, instance_report=report)
 
 
-def figures(usage: InstanceUsage) -> dict[str, Any]:
+def figures(usage):
     return {
         name: [repr(getattr(usage, column)[..., row].tolist()) for column in COLUMNS] for name, row in usage.row.items()
     }
 
 
-def stored(pipeline: Pipeline) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def stored(pipeline):
+    found = {}
     with redis.Redis.from_url(pipeline.redis_url) as client:
         for number in range(pipeline.partitions):
             usage, raw = InstanceUsage(), client.get(pipeline.names.instance_usage(number))
@@ -382,7 +378,7 @@ def stored(pipeline: Pipeline) -> dict[str, Any]:
     return found
 
 
-def straight(samples: list[Sample]) -> dict[str, Any]:
+def straight(samples):
     usage = InstanceUsage()
     for one in samples:
         if one.instance_report is not None:
@@ -390,19 +386,19 @@ def straight(samples: list[Sample]) -> dict[str, Any]:
     return figures(usage)
 
 
-def usage_gone_of_one(client: redis.Redis, names: Names) -> None:
+def usage_gone_of_one(client, names):
     """As an eviction leaves it; the other partition has the kill alone."""
     assert client.delete(names.instance_usage(0))
 
 
-def everything_gone(client: redis.Redis, names: Names) -> None:
+def everything_gone(client, names):
     client.flushdb()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pipeline", [2], indirect=True)
 @pytest.mark.parametrize("damage", [usage_gone_of_one, everything_gone])
-def test_a_kill_between_two_writes(pipeline: Pipeline, damage: Callable[[redis.Redis, Names], None]) -> None:
+def test_a_kill_between_two_writes(pipeline, damage):
     """A worker is killed with figures that it has not written; the next one ends with those of one pass."""
     samples = [reported(one) for one in make_samples(6, 120)]
     first = pipeline.start_worker("--instances-flush-s", "3600")
@@ -422,7 +418,7 @@ def test_a_kill_between_two_writes(pipeline: Pipeline, damage: Callable[[redis.R
     assert stored(pipeline) == straight(samples)
 
 
-def get(port: int, path: str) -> tuple[int, str]:
+def get(port, path):
     """Status and body of one page; 0 while nobody answers."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
@@ -434,14 +430,14 @@ def get(port: int, path: str) -> tuple[int, str]:
         return 0, ""
 
 
-def values(port: int, name: str) -> list[float]:
+def values(port, name):
     families = text_string_to_metric_families(get(port, "/metrics")[1])
     return [sample.value for family in families for sample in family.samples if sample.name == name]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pipeline", [1], indirect=True)
-def test_a_worker_without_its_broker_is_not_ready_and_its_lag_grows(pipeline: Pipeline) -> None:
+def test_a_worker_without_its_broker_is_not_ready_and_its_lag_grows(pipeline):
     """Although nothing that it knows of is waiting to be read."""
     port = free_port()
     worker = pipeline.start_worker("--metrics-port", str(port))

@@ -3,10 +3,8 @@
 import shutil
 import ssl
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 
 import pytest
 
@@ -21,25 +19,25 @@ PAGE = b"node_load1 1\n"
 class Handler(BaseHTTPRequestHandler):
     """Serves one page."""
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         self.send_response(200)
         self.send_header("Content-Length", str(len(PAGE)))
         self.end_headers()
         self.wfile.write(PAGE)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         return
 
 
 @contextmanager
-def target(folder: Path) -> Iterator[str]:
+def target(folder):
     """Serve it to whoever has a certificate of the authority; yields the URL."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "server.crt", folder / "server.key")
     context.load_verify_locations(folder / "ca.crt")
     context.verify_mode = ssl.CERT_REQUIRED
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]
+    server.handle_error = lambda *_: None
     server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -51,7 +49,7 @@ def target(folder: Path) -> Iterator[str]:
         server.server_close()
 
 
-def test_a_target_with_an_authority_and_client_certificates(tmp_path: Path) -> None:
+def test_a_target_with_an_authority_and_client_certificates(tmp_path):
     """Read with both; refused without the bridge's certificate, and where the authority is not known or is another."""
     folder = certificates(tmp_path, ["server", "bridge"])
     other = tmp_path / "other"
@@ -67,7 +65,7 @@ def test_a_target_with_an_authority_and_client_certificates(tmp_path: Path) -> N
     )
     with target(folder) as url:
         for given, read in rows:
-            settings = BridgeSettings(target=(url,), **given)  # type: ignore[arg-type]
+            settings = BridgeSettings(target=(url,), **given)
             page = Page(url, How(5.0, 5.0, credentials=settings.credentials))
             if read:
                 assert page.get() == page.get() == PAGE

@@ -1,7 +1,6 @@
 """What a partition leaves in Redis, and for how long, against a real Valkey."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import numpy as np
 import pytest
@@ -10,57 +9,54 @@ from redis.asyncio import Redis
 
 from schemas.messages.process import read_worker
 from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts, encode
-from schemas.names import Names
 from schemas.process.version import product_version
 from schemas.tables.instance_table import COLUMNS
 from schemas.tables.window_table import decode_table
 from scorer.live.windows_reader import WindowsReader, asking, read_windows
-from scorer.wire import Wire
 from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.state.partition import BASE_S, Partition, drop_silent
 from streams.worker.store import StateAheadError, Store
-from tests.conftest import Valkey
 from tests.streams.batches import START, sample
 
 
-def table() -> Table:
+def table():
     return Table((300, 900, 3600), Zone())
 
 
-def partition() -> Partition:
+def partition():
     """A partition of a topic nobody has read yet."""
     state = Partition(0, table())
     state.topic_id = "t1"
     return state
 
 
-def take(state: Partition, *values: bytes, recorded_at: float) -> None:
+def take(state, *values, recorded_at):
     """Fold messages as the next of the log."""
     first = state.next_offset
     state.take([Arrived(first + n, value, recorded_at, b"m") for n, value in enumerate(values)])
     state.fold_pending()
 
 
-def facts(machine: str, at: float) -> bytes:
+def facts(machine, at):
     return encode(MachineFacts(v=1, machine=machine, boot=1, at=at, capacity={"cpu": 4.0}))
 
 
-def with_store(valkey: Valkey, names: Names, work: Callable[[Store], Awaitable[None]]) -> None:
-    async def run() -> None:
+def with_store(valkey, names, work):
+    async def run():
         async with Redis.from_url(valkey.url) as client:
             await work(Store(client, names))
 
     asyncio.run(run())
 
 
-def test_a_server_that_is_too_slow_is_no_other_worker(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_a_server_that_is_too_slow_is_no_other_worker(valkey, names, server):
     """A write that is not answered in time is tried again, as one that another worker was faster with is not."""
     state = partition()
     take(state, encode(sample("a", 1)), recorded_at=START + 20)
 
-    async def run() -> None:
+    async def run():
         async with Redis.from_url(valkey.url, socket_timeout=0.2) as client:
             store = Store(client, names)
             server.execute_command("CLIENT", "PAUSE", "60000", "WRITE")
@@ -75,11 +71,11 @@ def test_a_server_that_is_too_slow_is_no_other_worker(valkey: Valkey, names: Nam
     asyncio.run(run())
 
 
-def test_an_hour_stays_as_long_as_a_peak_may_ask_for_it(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_an_hour_stays_as_long_as_a_peak_may_ask_for_it(valkey, names, server):
     """A worker that starts at the end of a day still knows how the day before began: 48 hours back."""
     state = partition()
 
-    async def work(store: Store) -> None:
+    async def work(store):
         take(state, *(encode(sample("a", slot)) for slot in range(0, 2000, 3)), recorded_at=START + 20_003)
         await store.save(state, START)
 
@@ -88,13 +84,11 @@ def test_an_hour_stays_as_long_as_a_peak_may_ask_for_it(valkey: Valkey, names: N
     assert min(lifetimes) > 49 * 3600
 
 
-def test_facts_of_machines_that_went_leave_redis_whatever_goes_wrong(
-    valkey: Valkey, names: Names, server: redis.Redis
-) -> None:
+def test_facts_of_machines_that_went_leave_redis_whatever_goes_wrong(valkey, names, server):
     """Also when the write that was to remove them failed, and when an older dump brings them back."""
     state, later = partition(), START + 90_000.0
 
-    async def work(store: Store) -> None:
+    async def work(store):
         take(state, facts("old", START), facts("new", later - 5), encode(sample("new", 8_999)), recorded_at=later)
         await store.save(state, later)
         dump = server.dump(names.facts(0))
@@ -121,13 +115,11 @@ def test_facts_of_machines_that_went_leave_redis_whatever_goes_wrong(
 
 
 @pytest.mark.parametrize("written_since", [False, True])
-def test_a_manifest_of_another_write_is_a_lost_state(
-    valkey: Valkey, names: Names, server: redis.Redis, written_since: bool
-) -> None:
+def test_a_manifest_of_another_write_is_a_lost_state(valkey, names, server, written_since):
     """The log is read again from its start, as for a slot that is gone."""
     state = partition()
 
-    async def work(store: Store) -> None:
+    async def work(store):
         take(state, *(encode(sample("m", slot)) for slot in range(30)), recorded_at=START + 400)
         await store.save(state, START + 400.25)
         assert not (await store.load(0, table)).lost
@@ -142,11 +134,11 @@ def test_a_manifest_of_another_write_is_a_lost_state(
     with_store(valkey, names, work)
 
 
-def test_values_that_left_redis_are_written_again(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_values_that_left_redis_are_written_again(valkey, names, server):
     """Exactly those, by the next write."""
     state = partition()
 
-    async def work(store: Store) -> None:
+    async def work(store):
         take(state, encode(sample("m", 0)), facts("m", START), recorded_at=START + 5)
         await store.save(state, START)
         assert await store.mend_lost(state) == 0
@@ -161,12 +153,12 @@ def test_values_that_left_redis_are_written_again(valkey: Valkey, names: Names, 
     with_store(valkey, names, work)
 
 
-def test_a_name_of_two_hosts_is_told_beside_the_state(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_a_name_of_two_hosts_is_told_beside_the_state(valkey, names, server):
     """With the worker's version; a quarter of an hour after the last refusal no more."""
     state = partition()
     values = [encode(sample("m", slot, host_id=host)) for slot, host in ((0, "a"), (1, "b"))]
 
-    async def work(store: Store) -> None:
+    async def work(store):
         take(state, *values, recorded_at=START + 15)
         await store.save(state, START + 20)
 
@@ -174,7 +166,7 @@ def test_a_name_of_two_hosts_is_told_beside_the_state(valkey: Valkey, names: Nam
     worker = read_worker(server.hget(names.state(0), "worker"))
     assert (worker.version, set(worker.name_taken)) == (product_version(), {"m"})
 
-    async def later(store: Store) -> None:
+    async def later(store):
         state.changed = True
         await store.save(state, START + 1000)
 
@@ -183,7 +175,7 @@ def test_a_name_of_two_hosts_is_told_beside_the_state(valkey: Valkey, names: Nam
     assert worker.name_taken == {}
 
 
-def reported(slot: int, cores: float) -> bytes:
+def reported(slot, cores):
     report = InstanceReport(at=START + slot * 10, interval_s=60.0, entries={"a": InstanceMeans(cpu=cores)})
     return encode(sample("m", slot, instance_report=report))
 
@@ -191,26 +183,24 @@ def reported(slot: int, cores: float) -> bytes:
 LOG = [reported(slot, float(slot)) for slot in range(0, 60, 6)]
 
 
-def usage_of(state: Partition) -> str:
+def usage_of(state):
     """Every figure of every pair."""
     return repr(
         [state.usage.names, *(getattr(state.usage, name)[..., : len(state.usage)].tolist() for name in COLUMNS)]
     )
 
 
-def whole() -> Partition:
+def whole():
     """A worker that read the whole log without a break."""
     state = partition()
     take(state, *LOG, recorded_at=START + 700)
     return state
 
 
-def test_usage_by_instance_has_a_pace_of_its_own_and_says_how_far_it_goes(
-    valkey: Valkey, names: Names, server: redis.Redis
-) -> None:
+def test_usage_by_instance_has_a_pace_of_its_own_and_says_how_far_it_goes(valkey, names, server):
     """A worker that is killed between two writes of it reads on from the last; told to end, it writes it."""
 
-    async def run() -> None:
+    async def run():
         async with Redis.from_url(valkey.url) as client:
             store, state = Store(client, names, instances_flush_s=15.0), partition()
             take(state, *LOG[:3], recorded_at=START + 700)
@@ -239,13 +229,11 @@ def test_usage_by_instance_has_a_pace_of_its_own_and_says_how_far_it_goes(
 
 
 @pytest.mark.parametrize("damage", ["gone", "changed"])
-def test_usage_by_instance_that_is_lost_is_made_again(
-    valkey: Valkey, names: Names, server: redis.Redis, damage: str
-) -> None:
+def test_usage_by_instance_that_is_lost_is_made_again(valkey, names, server, damage):
     """From the start of the log, by its checksum; windows stand."""
     state = whole()
 
-    async def work(store: Store) -> None:
+    async def work(store):
         await store.save(state, START)
         if damage == "gone":
             server.delete(names.instance_usage(0))
@@ -262,13 +250,11 @@ def test_usage_by_instance_that_is_lost_is_made_again(
     with_store(valkey, names, work)
 
 
-def test_usage_by_instance_costs_nothing_where_none_is_reported(
-    valkey: Valkey, names: Names, server: redis.Redis
-) -> None:
+def test_usage_by_instance_costs_nothing_where_none_is_reported(valkey, names, server):
     """No key and no field; where all pairs went, they are gone again. A value that is no hash is no harm."""
     state = partition()
 
-    async def work(store: Store) -> None:
+    async def work(store):
         take(state, encode(sample("m", 0)), recorded_at=START + 5)
         await store.save(state, START)
         assert not server.exists(names.instance_usage(0))
@@ -290,11 +276,11 @@ def test_usage_by_instance_costs_nothing_where_none_is_reported(
     with_store(valkey, names, work)
 
 
-def machines_at(slot: int, *names: str) -> list[bytes]:
+def machines_at(slot, *names):
     return [encode(sample(name, slot)) for name in names]
 
 
-def read(wire: Wire, names: Names) -> tuple[int, dict[str, float]]:
+def read(wire, names):
     """The base's number, and the newest sample of each machine."""
     reader = read_windows(wire, names, 1)
     assert not reader.problems
@@ -302,14 +288,12 @@ def read(wire: Wire, names: Names) -> tuple[int, dict[str, float]]:
     return number, dict(zip(windows.machines, windows.columns["at"].tolist(), strict=True))
 
 
-def test_a_write_has_only_what_changed_since_the_base(
-    valkey: Valkey, names: Names, server: redis.Redis, wire: Wire
-) -> None:
+def test_a_write_has_only_what_changed_since_the_base(valkey, names, server, wire):
     """All of it each time, with machines that are new; state and base stay until the changes cost as much."""
     state = partition()
     kept = (names.windows(0), names.vitals(0), names.slots(0, START // 10 % 360))
 
-    async def work(store: Store) -> None:
+    async def work(store):
         take(state, *machines_at(0, *(f"m{number:02d}" for number in range(40))), recorded_at=START + 5)
         await store.save(state, START)
         base, (number, _) = [server.get(key) for key in kept], read(wire, names)
@@ -333,11 +317,11 @@ def test_a_write_has_only_what_changed_since_the_base(
     with_store(valkey, names, work)
 
 
-def test_a_base_is_written_in_time_and_when_a_worker_ends(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_a_base_is_written_in_time_and_when_a_worker_ends(valkey, names, server):
     """After some seconds without a new sample, too; then nothing is due any more."""
     state = partition()
 
-    async def work(store: Store) -> None:
+    async def work(store):
         take(state, *machines_at(0, "a", "b", "c"), recorded_at=START + 5)
         await store.save(state, START)
         take(state, *machines_at(1, "a"), recorded_at=START + 15)
@@ -358,15 +342,13 @@ def test_a_base_is_written_in_time_and_when_a_worker_ends(valkey: Valkey, names:
     with_store(valkey, names, work)
 
 
-def test_a_worker_resumes_from_the_base_and_writes_nothing_older(
-    valkey: Valkey, names: Names, server: redis.Redis, wire: Wire
-) -> None:
+def test_a_worker_resumes_from_the_base_and_writes_nothing_older(valkey, names, server, wire):
     """The log between base and changes is folded again, to the same state; a rebuild does not wait for it."""
     state = partition()
     log = [machines_at(step, "a", "b", "c") for step in range(6)]
     log[0] = machines_at(0, "a", "b", "c", *(f"idle-{number}" for number in range(30)))
 
-    async def work(store: Store) -> None:
+    async def work(store):
         take(state, *log[0], recorded_at=START + 5)
         await store.save(state, START)
         for step, messages in enumerate(log[1:], 1):
@@ -393,11 +375,11 @@ def test_a_worker_resumes_from_the_base_and_writes_nothing_older(
     with_store(valkey, names, work)
 
 
-def test_changes_are_not_written_to_another_workers_base(valkey: Valkey, names: Names, wire: Wire) -> None:
+def test_changes_are_not_written_to_another_workers_base(valkey, names, wire):
     """Two workers at the same offset: the second one's write is noticed by its number, and a base follows."""
     state = partition()
 
-    async def work(store: Store) -> None:
+    async def work(store):
         take(state, *machines_at(0, "a", "b"), recorded_at=START + 5)
         await store.save(state, START)
         other = await store.load(0, table)
@@ -419,14 +401,12 @@ def test_changes_are_not_written_to_another_workers_base(valkey: Valkey, names: 
 
 
 @pytest.mark.parametrize("lost", ["base", "changes", "both"])
-def test_windows_that_were_lost_are_written_by_the_next_write(
-    valkey: Valkey, names: Names, server: redis.Redis, wire: Wire, lost: str
-) -> None:
+def test_windows_that_were_lost_are_written_by_the_next_write(valkey, names, server, wire, lost):
     """A new reader sees none of a base alone or of changes alone; one that had read them keeps what it had."""
     state = partition()
     keys = {"base": [names.windows(0)], "changes": [names.window_changes(0)]}
 
-    async def work(store: Store) -> None:
+    async def work(store):
         take(state, *machines_at(0, "a", "b"), recorded_at=START + 5)
         await store.save(state, START)
         take(state, *machines_at(1, "a"), recorded_at=START + 15)
@@ -452,11 +432,11 @@ def test_windows_that_were_lost_are_written_by_the_next_write(
     with_store(valkey, names, work)
 
 
-def test_a_reader_never_mixes_two_bases(valkey: Valkey, names: Names, server: redis.Redis, wire: Wire) -> None:
+def test_a_reader_never_mixes_two_bases(valkey, names, server, wire):
     """Changes and base of different writes, or garbage: it keeps what it had, and says what is wrong."""
     state = partition()
 
-    async def work(store: Store) -> None:
+    async def work(store):
         take(state, *machines_at(0, "a", "b"), recorded_at=START + 5)
         await store.save(state, START)
         first = server.get(names.windows(0))

@@ -5,12 +5,10 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -20,7 +18,6 @@ from ops.stack.servers.local import LocalBroker
 from ops.stack.servers.process import LocalProcess, free_port
 from ops.stack.stack import says_ready
 from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts
-from schemas.names import Names
 from scorer.client import Client
 from tests.conftest import Valkey, start_valkey, stop
 from tests.integration.scorer.test_rpc import eventually
@@ -32,13 +29,13 @@ WHERE = {"--windows-url": "windows", "--redis-url": "redis", "--ledger-url": "le
 
 
 @cache
-def table() -> dict[str, str]:
+def table():
     """Return by pattern of the keys the server that the page gives, as in `WHERE`."""
     rows = re.findall(r"^\| (`.+`) \| .+ \| `(--\w+-url)` \|$", PAGE.read_text(), re.MULTILINE)
     return {pattern: WHERE[url] for keys, url in rows for pattern in re.findall(r"`(\S+)`", keys)}
 
 
-def places(key: str) -> list[str]:
+def places(key):
     """Return the rows of the table that a key, without prefix and version, is in; {P} is a number there."""
     return [pattern for pattern in table() if fnmatchcase(re.sub(r"\{\d+\}", "{P}", key), pattern.replace("[", "[[]"))]
 
@@ -46,26 +43,26 @@ def places(key: str) -> list[str]:
 class Heard:
     """The keys of the commands that reach a server, between ``with`` and its end."""
 
-    def __init__(self, server: Valkey, names: Names) -> None:
-        self.keys: set[str] = set()
+    def __init__(self, server, names):
+        self.keys = set()
         self._key = re.compile(rf'"{re.escape(names.prefix)}:v1:([^"\s]+)"')
         self._server = server
 
-    def __enter__(self) -> "Heard":
+    def __enter__(self):
         self._socket = socket.create_connection(("127.0.0.1", self._server.port))
         self._socket.sendall(b"MONITOR\r\n")
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         return self
 
-    def _read(self) -> None:
+    def _read(self):
         with self._socket.makefile("rb") as lines:
             for line in lines:
                 if b'"goodbye"' in line:
                     return
                 self.keys.update(self._key.findall(line.decode(errors="replace")))
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         with self._server.connect() as server:
             server.echo("goodbye")
         self._reader.join(30)
@@ -73,7 +70,7 @@ class Heard:
 
 
 @pytest.fixture
-def servers(tmp_path: Path) -> Iterator[dict[str, Valkey]]:
+def servers(tmp_path):
     with ExitStack() as stack:
         found = {}
         for what in WHERE.values():
@@ -86,7 +83,7 @@ def servers(tmp_path: Path) -> Iterator[dict[str, Valkey]]:
 
 
 @contextmanager
-def running(environ: dict[str, str], folder: Path) -> Iterator[None]:
+def running(environ, folder):
     """Run each kind of process beside the stream worker, until all are ready."""
     options = {
         "scorer": ("--ledger-check-s", "1"),
@@ -112,7 +109,7 @@ def running(environ: dict[str, str], folder: Path) -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_the_table_says_where_each_key_is(servers: dict[str, Valkey], names: Names, tmp_path: Path) -> None:
+def test_the_table_says_where_each_key_is(servers, names, tmp_path):
     """Every command of a short whole run, of each process and of the commands that read windows: none is elsewhere."""
     urls = {f"WINDWARD_{what.upper()}_URL": server.url for what, server in servers.items()}
     windows = servers["windows"].url
@@ -130,7 +127,7 @@ def test_the_table_says_where_each_key_is(servers: dict[str, Valkey], names: Nam
         )
         pipeline.publish(samples)
         facts = MachineFacts(v=1, machine="m000", boot=1, at=samples[-1].at, labels={"rack": "a"})
-        pipeline.publish([facts], keep=False)  # type: ignore[list-item]
+        pipeline.publish([facts], keep=False)
         pipeline.await_folded(len(samples) + 1)
         stack.enter_context(running(dict(environ), tmp_path))
         run_command("ledger", "accept", environ=environ)  # an agent reports an instance that it does not have
@@ -153,6 +150,6 @@ def test_the_table_says_where_each_key_is(servers: dict[str, Valkey], names: Nam
     assert len({pattern for keys in seen.values() for key in keys for pattern in places(key)}) >= len(table()) - 3
 
 
-def redis_has(server: Valkey, key: str) -> Any:
+def redis_has(server, key):
     with redis.Redis.from_url(server.url) as client:
         return client.exists(key)

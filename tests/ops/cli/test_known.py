@@ -2,7 +2,6 @@
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 
@@ -14,16 +13,14 @@ from schemas.process.flags import hints_of
 from schemas.process.settings import SettingsError
 from tests.rows import each_row
 
-Caught = pytest.CaptureFixture[str]
-
 
 @pytest.fixture(autouse=True)
-def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_variables(monkeypatch):
     for name in [name for name in os.environ if name.startswith("WINDWARD_")]:
         monkeypatch.delenv(name)
 
 
-def test_the_file_of_names_is_current() -> None:
+def test_the_file_of_names_is_current():
     """`python -m ops.cli.known` makes it."""
     assert known.stored() == known.live()
 
@@ -42,7 +39,7 @@ def test_the_file_of_names_is_current() -> None:
         pytest.param("[agent]\ninterval_s = '5x'", "interval_s: '5x' is not a duration such as 90s, 5m", id="time"),
     ],
 )
-def test_a_mistake_in_a_settings_file_is_told_by_name(text: str, wanted: str, tmp_path: Path, capsys: Caught) -> None:
+def test_a_mistake_in_a_settings_file_is_told_by_name(text, wanted, tmp_path, capsys):
     """Also what another command would read; `config check` finds each."""
     file = tmp_path / "windward.toml"
     file.write_text(text)
@@ -50,7 +47,7 @@ def test_a_mistake_in_a_settings_file_is_told_by_name(text: str, wanted: str, tm
     assert wanted.replace("{}", str(file)) in capsys.readouterr().err
 
 
-def test_each_mistake_of_a_settings_file_is_told_at_once(tmp_path: Path, capsys: Caught) -> None:
+def test_each_mistake_of_a_settings_file_is_told_at_once(tmp_path, capsys):
     """Unknown tables and keys, values by themselves and together; what only an argument gives is no mistake."""
     file = tmp_path / "windward.toml"
     scorer = "[scorer]\nnosuch = 1\nsilent_s = 0.6\n"
@@ -60,7 +57,7 @@ def test_each_mistake_of_a_settings_file_is_told_at_once(tmp_path: Path, capsys:
     assert [line.partition(":")[0] for line in told] == ["nosuch", f"rnak in {file}", "top", "profile", "silent_s"]
 
 
-def test_a_command_refuses_a_file_with_an_unknown_table(tmp_path: Path, capsys: Caught) -> None:
+def test_a_command_refuses_a_file_with_an_unknown_table(tmp_path, capsys):
     """Before it does anything."""
     file = tmp_path / "windward.toml"
     file.write_text("[rnak]\ntop = 3")
@@ -68,7 +65,7 @@ def test_a_command_refuses_a_file_with_an_unknown_table(tmp_path: Path, capsys: 
     assert "did you mean rank?" in capsys.readouterr().err
 
 
-def test_the_help_has_every_command_once_in_its_group(capsys: Caught) -> None:
+def test_the_help_has_every_command_once_in_its_group(capsys):
     """A new command goes into one of the groups."""
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
     assert cli.main(["--help"]) == 0
@@ -77,7 +74,7 @@ def test_the_help_has_every_command_once_in_its_group(capsys: Caught) -> None:
     assert [line[:-1] for line in lines if line.endswith(":") and not line.startswith(" ")] == list(GROUPS)
 
 
-def test_machines_is_a_count_and_a_fleet_file_a_file() -> None:
+def test_machines_is_a_count_and_a_fleet_file_a_file():
     """One name has one meaning in all commands."""
     meant = {
         name: {hints_of(cls)[name] for command in COMMANDS for cls in known.classes(command) if name in hints_of(cls)}
@@ -87,20 +84,20 @@ def test_machines_is_a_count_and_a_fleet_file_a_file() -> None:
     assert meant["fleet_file"] == {str | None}
 
 
-def test_the_name_of_a_command_is_said_once(tmp_path: Path, capsys: Caught) -> None:
+def test_the_name_of_a_command_is_said_once(tmp_path, capsys):
     """`windward config: config: ...` said it twice."""
     assert cli.main(["config", "check", str(tmp_path / "none.toml")]) == 2
     assert capsys.readouterr().err.startswith("windward config: " + str(tmp_path))
 
 
-def test_a_default_of_several_values_is_shown_as_it_is_given(capsys: Caught) -> None:
+def test_a_default_of_several_values_is_shown_as_it_is_given(capsys):
     """With commas between them."""
     with pytest.raises(SystemExit):
         cli.main(["exporter", "--help"])
     assert "(default mean,std,p95)" in " ".join(capsys.readouterr().out.split())
 
 
-def test_an_unknown_variable_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: Caught) -> None:
+def test_an_unknown_variable_is_refused(monkeypatch, capsys):
     """With the near one; those of other commands, and secrets' files, are known."""
     monkeypatch.setenv("WINDWARD_KAFKA", "b:9092")
     monkeypatch.setenv("WINDWARD_REDIS_PASSWORD_FILE", "/dev/null")
@@ -110,7 +107,7 @@ def test_an_unknown_variable_is_refused(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "variable WINDWARD_TOPP: no command has such a setting; did you mean WINDWARD_TOP" in capsys.readouterr().err
 
 
-def test_a_name_that_the_file_lacks_is_looked_for_in_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_the_file_lacks_is_looked_for_in_the_commands(monkeypatch):
     """A file that is behind refuses nothing."""
     monkeypatch.setattr(known, "stored", lambda: {"rank": ["top"]})
     known.refuse_unknown([], {"WINDWARD_KAFKA": "b:9092"})
@@ -118,15 +115,13 @@ def test_a_name_that_the_file_lacks_is_looked_for_in_the_commands(monkeypatch: p
         known.refuse_unknown([], {"WINDWARD_KAFKAA": "b:9092"})
 
 
-def test_the_example_is_good(capsys: Caught) -> None:
+def test_the_example_is_good(capsys):
     """`docs/examples/settings.toml`."""
     assert cli.main(["config", "check", "docs/examples/settings.toml"]) == 0
     assert "good" in capsys.readouterr().out
 
 
-def test_config_show_tells_each_value_and_its_source(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Caught
-) -> None:
+def test_config_show_tells_each_value_and_its_source(monkeypatch, tmp_path, capsys):
     """Default, file, variable, flag; a secret's value is not shown."""
     file = tmp_path / "windward.toml"
     file.write_text("[rank]\ntop = 3\ntimeout = '2s'")
@@ -143,13 +138,13 @@ def test_config_show_tells_each_value_and_its_source(
 
 
 @each_row("command", ["fold", "replay", "instances", "machines", "drain", "plan", "profiles", "config"])
-def test_config_show_needs_no_arguments(command: str, capsys: Caught) -> None:
+def test_config_show_needs_no_arguments(command, capsys):
     """Of a command whose call needs some: a file, a machine, what to replay."""
     assert cli.main(["config", "show", command, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
 
 
-def test_config_show_refuses_wrong_settings_without_arguments() -> None:
+def test_config_show_refuses_wrong_settings_without_arguments():
     """Of a command without arguments, whatever the message begins with."""
     assert cli.main(["config", "show", "rank", "--top", "0"]) == 2
     assert cli.main(["config", "show", "agent", "--kafka-security", "SASL_SSL"]) == 2
@@ -175,7 +170,7 @@ def test_config_show_refuses_wrong_settings_without_arguments() -> None:
         pytest.param(["place", "--cpu", "2", "--ttl-s", "5x"], "'5x' is not a duration such as 90s", id="duration"),
     ],
 )
-def test_a_mistake_says_what_was_meant(argv: list[str], hint: str, capsys: Caught) -> None:
+def test_a_mistake_says_what_was_meant(argv, hint, capsys):
     """One line, exit 2."""
     assert cli.main(argv) == 2
     said = capsys.readouterr().err
@@ -183,7 +178,7 @@ def test_a_mistake_says_what_was_meant(argv: list[str], hint: str, capsys: Caugh
     assert said.count("\n") == 1
 
 
-def test_an_error_under_json_is_json(capsys: Caught) -> None:
+def test_an_error_under_json_is_json(capsys):
     """Code, message and field, on stderr."""
     assert cli.main(["place", "--json", "--cpu", "2", "--ttl-s", "soon"]) == 2
     out, err = capsys.readouterr()
@@ -194,14 +189,14 @@ def test_an_error_under_json_is_json(capsys: Caught) -> None:
     assert json.loads(capsys.readouterr().err)["code"] == "UNAVAILABLE"
 
 
-def test_flags_may_stand_before_the_second_word(capsys: Caught) -> None:
+def test_flags_may_stand_before_the_second_word(capsys):
     """As they could before subcommands had settings of their own."""
     assert cli.main(["profiles", "--json", "show", "seed"]) == 0
     assert json.loads(capsys.readouterr().out)["name"] == "seed"
 
 
 @each_row("command", cli.COMMANDS)
-def test_help_fits_and_has_examples(command: str, capsys: Caught) -> None:
+def test_help_fits_and_has_examples(command, capsys):
     """Examples stand before the settings; a second word has its own help."""
     with pytest.raises(SystemExit):
         cli.main([command, "--help"])
@@ -215,7 +210,7 @@ def test_help_fits_and_has_examples(command: str, capsys: Caught) -> None:
     )
 
 
-def test_words_of_other_programs_lead_to_commands_that_exist() -> None:
+def test_words_of_other_programs_lead_to_commands_that_exist():
     """None of them is a command itself."""
     for words, meant in OTHER_WORDS.items():
         assert not set(words) & set(COMMANDS)

@@ -4,7 +4,6 @@ import functools
 import os
 import re
 import subprocess
-from pathlib import Path
 
 from ops.completions import __main__ as completions
 from tests.rows import each_row
@@ -18,7 +17,7 @@ echo "${COMPREPLY[@]}"
 """
 
 
-def test_each_program_has_its_completions(tmp_path: Path) -> None:
+def test_each_program_has_its_completions(tmp_path):
     """Where the shells look, below the folder that is named; no file is in two distributions."""
     assert completions.main([str(tmp_path)]) == 0
     written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
@@ -65,7 +64,7 @@ def test_each_program_has_its_completions(tmp_path: Path) -> None:
         ("windward-agent --dry", "--dry-run"),
     ],
 )
-def test_bash_completes(words: str, expected: str, tmp_path: Path) -> None:
+def test_bash_completes(words, expected, tmp_path):
     """Commands, subcommands, flags, values of a choice, names; a secret has no flag, an agent asks for no names.
 
     An equals sign is a word of its own, as bash gives it, unless COMP_WORDBREAKS was set to leave it out.
@@ -85,7 +84,7 @@ def test_bash_completes(words: str, expected: str, tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-def test_zsh_completes_a_value_after_an_equals_sign() -> None:
+def test_zsh_completes_a_value_after_an_equals_sign():
     """Of each flag that has one; a flag without a value gets no sign."""
     text = FILES()["windward"]["share/zsh/site-functions/_windward"]
     assert '"--machine=[the only machine it may go to]:MACHINE:_windward_machines"' in text

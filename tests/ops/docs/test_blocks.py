@@ -5,8 +5,7 @@ import tomllib
 from pathlib import Path
 
 import yaml
-from sybil import Document, Sybil
-from sybil.example import Example
+from sybil import Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 from tests.ops.code_blocks import BLOCKS, MARKED, PAGES, ROOT
@@ -17,7 +16,7 @@ MARKED_MAX = 16
 """So many blocks of shell are not run at most; two of them are, by `tests/integration/security/test_rotation.py`."""
 
 
-def documents() -> list[Document]:
+def documents():
     """Return the pages with a block of Python or of data, parsed."""
     sybil = Sybil(
         parsers=[
@@ -31,15 +30,15 @@ def documents() -> list[Document]:
     return [document for document in parsed if list(document.examples())]
 
 
-def _toml(example: Example) -> None:
+def _toml(example):
     tomllib.loads(example.parsed)
 
 
-def _json(example: Example) -> None:
+def _json(example):
     json.loads(example.parsed)
 
 
-def _yaml(example: Example) -> None:
+def _yaml(example):
     yaml.safe_load(example.parsed)
 
 
@@ -47,24 +46,24 @@ DOCUMENTS = documents()
 
 
 @each_row("document", DOCUMENTS, ids=[Path(each.path).name for each in DOCUMENTS])
-def test_python_and_data_on_a_page_hold(document: Document) -> None:
+def test_python_and_data_on_a_page_hold(document):
     """Each example gives what the page says; later ones go on from earlier ones."""
     for example in document.examples():
         example.evaluate()
 
 
-def test_every_block_is_of_a_language_that_is_checked() -> None:
+def test_every_block_is_of_a_language_that_is_checked():
     """No block hides behind another name."""
     for block in BLOCKS:
         assert block.language in LANGUAGES, f"{block.page}: {block.language}"
 
 
-def test_the_blocks_that_are_not_run_are_counted() -> None:
+def test_the_blocks_that_are_not_run_are_counted():
     """Those that need Docker, root or a cluster; `.ci/run` prints their number."""
     assert 0 < len(MARKED) <= MARKED_MAX
 
 
-def test_every_page_says_how_to_verify_it() -> None:
+def test_every_page_says_how_to_verify_it():
     """What a reader should see then."""
     pages = [page for page in PAGES if page.parent == ROOT / "docs"]
     assert len(pages) > 20

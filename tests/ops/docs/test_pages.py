@@ -6,7 +6,6 @@ import math
 import re
 import typing
 from pathlib import Path
-from typing import Any
 
 from ops.cli.commands import COMMANDS
 from ops.docs import reference_pages, rpc_page
@@ -29,14 +28,14 @@ from tests.rows import each_row
 DIFFERENCE_MIN = 15.0
 """Of the points of a score: less than this is a flat line to the eye."""
 ROOT = Path(__file__).parents[3]
-PLUGINS: list[tuple[Any, str]] = [(each, "filter") for each in FILTERS] + [(each, "score") for each in SCORES]
+PLUGINS = [(each, "filter") for each in FILTERS] + [(each, "score") for each in SCORES]
 
 
 DRAWN = [(each, kind) for each, kind in PLUGINS if each.name in SHAPES]
 
 
 @each_row(("plugin", "kind"), DRAWN, ids=[each.name for each, _ in DRAWN])
-def test_the_picture_of_a_plugin_shows_a_difference(plugin: Any, kind: str) -> None:
+def test_the_picture_of_a_plugin_shows_a_difference(plugin, kind):
     """What is drawn is finite, in range, and not the same everywhere: else the picture would show nothing."""
     lines = drawn(plugin, SHAPES[plugin.name], is_filter=kind == "filter")
     values = [value for line in lines.values() for value in line]
@@ -46,7 +45,7 @@ def test_the_picture_of_a_plugin_shows_a_difference(plugin: Any, kind: str) -> N
 
 
 @each_row(("plugin", "kind"), PLUGINS, ids=[each.name for each, _ in PLUGINS])
-def test_the_page_of_a_plugin_has_its_docstring_and_every_setting(plugin: Any, kind: str) -> None:
+def test_the_page_of_a_plugin_has_its_docstring_and_every_setting(plugin, kind):
     """Each setting is in the table."""
     text = reference_pages.page(plugin, kind)
     assert text.startswith(f"# {plugin.name}\n")
@@ -54,12 +53,12 @@ def test_the_page_of_a_plugin_has_its_docstring_and_every_setting(plugin: Any, k
         assert f"| `{name}` |" in text
 
 
-def test_no_shape_is_of_a_plugin_that_is_gone() -> None:
+def test_no_shape_is_of_a_plugin_that_is_gone():
     """The table of shapes names filters and scores that there are."""
     assert set(SHAPES) <= {each.name for each, _ in PLUGINS}
 
 
-def test_the_numbers_of_the_decision_are_those_of_the_ranking() -> None:
+def test_the_numbers_of_the_decision_are_those_of_the_ranking():
     """Each figure of each table, and the words at the end, are what the product gives for the file that is named."""
     fleet = read_fleet(json.loads((ROOT / "docs/examples/decision.json").read_text()))
     ranking = rank(read_request({"cpu": 2, "memory": "10G"}), fleet.inputs(load_profiles().choose()))
@@ -85,7 +84,7 @@ def test_the_numbers_of_the_decision_are_those_of_the_ranking() -> None:
     assert "\n".join(in_words(answer)) in text
 
 
-def test_the_page_of_the_profiles_has_each_file() -> None:
+def test_the_page_of_the_profiles_has_each_file():
     """As it is: settings and comments; before them every key that a profile may have."""
     text = reference_pages.profiles()
     keys = text.partition("## The keys")[2].partition("\n## ")[0]
@@ -96,7 +95,7 @@ def test_the_page_of_the_profiles_has_each_file() -> None:
         assert f'description = "{profile.description}"' in text
 
 
-def test_the_rpc_page_has_every_method_and_every_field() -> None:
+def test_the_rpc_page_has_every_method_and_every_field():
     """Each method is a section; each type is shown once, with a row for each of its fields."""
     text = rpc_page.page()
     assert all(f"\n## {method}\n" in text for method in RPC)
@@ -106,14 +105,14 @@ def test_the_rpc_page_has_every_method_and_every_field() -> None:
         assert all(f"| `{field}` |" in text for field in schema.get("properties", ()))
 
 
-def test_every_page_is_in_the_contents_once() -> None:
+def test_every_page_is_in_the_contents_once():
     """A page that nobody has given a place is under More; those of filters and scores are below theirs."""
     text = navigation(["index.md", "filters.md", "filters/fits.md", "new.md", "sizing.md"])
     assert [text.count(page) for page in ("index.md", "filters.md", "filters/fits.md", "sizing.md")] == [0, 1, 0, 1]
     assert ":caption: More\nnew.md" in text
 
 
-def test_every_command_has_its_settings() -> None:
+def test_every_command_has_its_settings():
     """Each has its heading, and what ``--help`` prints."""
     text = reference_pages.commands()
     assert re.findall(r"^## windward (\S+)$", text, re.MULTILINE) == list(COMMANDS)
@@ -122,7 +121,7 @@ def test_every_command_has_its_settings() -> None:
     assert "SUPPRESS" not in text
 
 
-def test_every_metric_that_is_read_is_described() -> None:
+def test_every_metric_that_is_read_is_described():
     """What the alert rules and the dashboards ask for is on the page, and each row says what it is."""
     text = reference_pages.metrics()
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| [\w, ]*\| (.+) \|$", text, re.MULTILINE)
@@ -140,13 +139,13 @@ TREE = Path(__file__).parents[3]
 FAILURES = "\n".join((TREE / "docs" / name).read_text() for name in ("failures.md", "results/failures.md"))
 
 
-def rows(head: str) -> dict[str, str]:
+def rows(head):
     """Return the rows of the table with this head, by their first cell."""
     table = FAILURES.partition(head)[2].partition("\n\n")[0].splitlines()[2:]
     return dict(line.strip("| ").split(" | ", 1) for line in table)
 
 
-def test_every_failure_names_its_tests() -> None:
+def test_every_failure_names_its_tests():
     """The second table has each row of the first, and each of its rows has a test."""
     failures, shown = rows("| what is away | what happens | what comes back"), rows("| what is away | shown by |")
     assert len(failures) > 10
@@ -155,7 +154,7 @@ def test_every_failure_names_its_tests() -> None:
         assert "::" in tests, name
 
 
-def test_every_link_to_a_file_works_in_the_checkout() -> None:
+def test_every_link_to_a_file_works_in_the_checkout():
     """As a site for source code shows it: no page is made there."""
     pages = [*TREE.glob("*.md"), *(TREE / "docs").rglob("*.md")]
     links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())]
@@ -163,13 +162,13 @@ def test_every_link_to_a_file_works_in_the_checkout() -> None:
     assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
 
 
-def test_a_source_that_pages_link_to_has_a_page_on_the_site() -> None:
+def test_a_source_that_pages_link_to_has_a_page_on_the_site():
     """Else the site would have a link that leads out of it."""
     made = dict(generated())
     assert all(page in made and (TREE / source).exists() for source, page in MADE_OF.items())
 
 
-def test_every_test_named_on_the_page_exists() -> None:
+def test_every_test_named_on_the_page_exists():
     """A test that is renamed is renamed on the page."""
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", FAILURES)
     assert len(named) > 15
@@ -177,7 +176,7 @@ def test_every_test_named_on_the_page_exists() -> None:
         assert f"def {test}(" in (TREE / file).read_text(), f"{file}::{test}"
 
 
-def test_every_column_that_a_plugin_reads_is_on_its_page() -> None:
+def test_every_column_that_a_plugin_reads_is_on_its_page():
     """By name, and none that there is not."""
     table = (TREE / "docs/writing-plugins.md").read_text().partition("## The columns")[2].partition("With arguments")[0]
     cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]

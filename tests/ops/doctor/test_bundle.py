@@ -8,11 +8,8 @@ import subprocess
 import tarfile
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -90,23 +87,23 @@ class Said:
     stderr: str
 
 
-def a_process(**changes: Any) -> Process:
-    told: dict[str, Any] = {"host": socket.gethostname(), "pid": 1, "version": "1.0", "started": 0.0, "at": 0.0}
+def a_process(**changes):
+    told = {"host": socket.gethostname(), "pid": 1, "version": "1.0", "started": 0.0, "at": 0.0}
     return Process(**told | changes)
 
 
-def contents(path: Path) -> dict[str, str]:
+def contents(path):
     """Return the texts of an archive by name."""
     with tarfile.open(path) as archive:
-        return {one.name: archive.extractfile(one).read().decode() for one in archive}  # type: ignore[union-attr]
+        return {one.name: archive.extractfile(one).read().decode() for one in archive}
 
 
 @each_row("form", [pytest.param(form, id=str(number)) for number, form in enumerate(FORMS)])
-def test_a_secret_leaves_in_no_form_from_no_place(tmp_path: Path, form: str) -> None:
+def test_a_secret_leaves_in_no_form_from_no_place(tmp_path, form):
     """Planted wherever a process writes: heartbeats, pages, health, INFO, findings, settings, variables, logs."""
     label = form.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
-    def page(environ: dict[str, Any], start: Callable[..., object]) -> list[bytes]:
+    def page(environ, start):
         start("200 OK", [])
         if environ["PATH_INFO"] == "/ready":
             return [
@@ -172,16 +169,16 @@ HERE = socket.gethostname()
         pytest.param("http://0x7f.1:9", "10.0.0.5", None, id="loopback as numbers"),
     ],
 )
-def test_which_pages_are_asked(page: str, host: str, asked: str | None) -> None:
+def test_which_pages_are_asked(page, host, asked):
     """Only http(s) of the heartbeat's own host, and only its pages."""
     assert own_page(a_process(page=page, host=host)) == asked
 
 
-def test_a_page_of_another_host_is_not_followed() -> None:
+def test_a_page_of_another_host_is_not_followed():
     """A redirection ends the reading."""
     asked = []
 
-    def elsewhere(environ: dict[str, Any], start: Callable[..., object]) -> list[bytes]:
+    def elsewhere(environ, start):
         asked.append(environ["PATH_INFO"])
         start("302 Found", [("Location", "/evil")])
         return [b"windward_a 1.0"]
@@ -196,17 +193,17 @@ def test_a_page_of_another_host_is_not_followed() -> None:
 
 
 @pytest.mark.parametrize("header", [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\n"], ids=["body", "header"])
-def test_a_page_that_drips_is_given_up(header: bytes) -> None:
+def test_a_page_that_drips_is_given_up(header):
     """A byte each tenth of a second is an answer at each read: the whole answer has a deadline."""
     stopping = threading.Event()
 
-    def drip(listener: socket.socket) -> None:
+    def drip(listener):
         with suppress(OSError), ExitStack() as held:
             while True:
                 one = held.enter_context(listener.accept()[0])
                 threading.Thread(target=drop, args=(one,), daemon=True).start()
 
-    def drop(one: socket.socket) -> None:
+    def drop(one):
         with suppress(OSError):
             one.sendall(header)
             while not stopping.wait(0.1):
@@ -222,7 +219,7 @@ def test_a_page_that_drips_is_given_up(header: bytes) -> None:
     assert set(found.values()) == {"not read: TimeoutError\n"}
 
 
-def test_settings_leave_as_numbers_and_switches() -> None:
+def test_settings_leave_as_numbers_and_switches():
     """Of any other only whether it is set."""
     found = plain_settings(DoctorSettings(kafka_sasl_password=SECRET, kafka="b:1"))
     assert (found["kafka_sasl_password"], found["kafka"], found["broker"]) == ("(set)", "(set)", True)
@@ -230,7 +227,7 @@ def test_settings_leave_as_numbers_and_switches() -> None:
     assert plain_environ({"WINDWARD_KAFKA": "b:1", "OTHER": "x"}) == {"WINDWARD_KAFKA": "(set)"}
 
 
-def test_the_archive_is_its_owners(tmp_path: Path) -> None:
+def test_the_archive_is_its_owners(tmp_path):
     """Only the owner may read it, also one that was there before; no name leads out of its folder."""
     path = tmp_path / "b.tar.gz"
     path.touch(0o644)
@@ -239,16 +236,16 @@ def test_the_archive_is_its_owners(tmp_path: Path) -> None:
     assert not [name for name in contents(path) if ".." in name or not name.startswith("windward-doctor/")]
 
 
-def test_the_end_of_each_log(tmp_path: Path) -> None:
+def test_the_end_of_each_log(tmp_path):
     """The last 64 kB; of the journal its last lines."""
     line = "at=2026-01-01T00:00:00.000Z level=info event=a.b n=1\n"
     (tmp_path / "stream-1.log").write_text("old\n" + line * 5_000)
     (tmp_path / "else").write_text("not a log")
 
-    def absent(*_: Any, **__: Any) -> Said:
+    def absent(*_, **__):
         raise FileNotFoundError("no journalctl here")
 
-    def slow(*_: Any, **__: Any) -> Said:
+    def slow(*_, **__):
         raise subprocess.TimeoutExpired("journalctl", 10)
 
     found = logs_of(tmp_path, lambda *_, **__: Said(line, ""))
@@ -257,7 +254,7 @@ def test_the_end_of_each_log(tmp_path: Path) -> None:
     assert logs_of(tmp_path, slow)["logs/journal.txt"] == "not read: TimeoutExpired\n"
 
 
-def test_a_page_that_is_not_read_is_its_error() -> None:
+def test_a_page_that_is_not_read_is_its_error():
     """A process without pages has no file."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

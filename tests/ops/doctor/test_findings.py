@@ -1,7 +1,5 @@
 """What doctor says of what it found: each rule at a good and at a bad value, with what to do."""
 
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
@@ -32,7 +30,7 @@ from tests.rows import each_row
 
 NOW_S = 4000.0
 MACHINE_ID = "3d1219c7c4c5404aaa1f6d2a48adfda4"
-GOOD: dict[str, Any] = {"redis_version": "7.2.0", "aof_enabled": 1, "used_memory": 5e6, "maxmemory": 1e9}
+GOOD = {"redis_version": "7.2.0", "aof_enabled": 1, "used_memory": 5e6, "maxmemory": 1e9}
 HEALTH = HealthResult(
     ready=True, scorer="s", version="1", uptime_s=9.0, machines=1, machines_with_data=1, newest_sample_age_s=1.0,
     windows_s=[300], instances=3, ledger_change=7, profiles=["windward"], profile="windward",
@@ -43,7 +41,7 @@ BROKEN = Violation(
 )
 
 
-def process(silent_s: float, *, host: str = "h", **changes: Any) -> Process:
+def process(silent_s, *, host="h", **changes):
     """A process whose last heartbeat is so long ago."""
     values = {"started": 0.0, "at": NOW_S - silent_s, **changes}
     return Process(host=host, pid=7, version="1", **{**values, "started": NOW_S - 1000.0 + values["started"]})
@@ -53,7 +51,7 @@ ALIKE = {"s-1": process(1.0, details={"profiles": "a"})}
 """A scorer with profiles of its own."""
 
 
-def unwell(**changes: Any) -> list[Finding]:
+def unwell(**changes):
     return scorer_findings(replace(HEALTH, **changes), 1, 0)
 
 
@@ -167,7 +165,7 @@ def unwell(**changes: Any) -> list[Finding]:
         pytest.param(scorer_findings(HEALTH, 1, 5_000), "warning", "5000 queries wait", "another", id="queue"),
     ],
 )  # fmt: skip
-def test_a_finding_says_what_and_what_to_do(found: list[Finding], level: str, said: str, do: str) -> None:
+def test_a_finding_says_what_and_what_to_do(found, level, said, do):
     """The level, the words, the remedy."""
     assert len(found) == 1
     assert found[0].level == level
@@ -176,19 +174,19 @@ def test_a_finding_says_what_and_what_to_do(found: list[Finding], level: str, sa
     assert bool(found[0].do) == (level != "good")
 
 
-def test_replicas_that_are_waited_for_are_no_finding() -> None:
+def test_replicas_that_are_waited_for_are_no_finding():
     """Nor is a single server, or one whose replicas are not known."""
     assert [replication_findings(*given) for given in ((0, 0), (2, 1), (2, 2), (None, 0))] == [[]] * 4
 
 
-def test_interfaces_that_more_than_names_decided_are_no_finding() -> None:
+def test_interfaces_that_more_than_names_decided_are_no_finding():
     """The kernel, a page, a rule of the operator's, and agents of before."""
     assert (
         interface_findings({"a": {"kernel": "eth0"}, "b": {"page": "eth0"}, "c": {"settings": "x, y"}, "d": {}}) == []
     )
 
 
-def test_a_report_fits_the_terminal() -> None:
+def test_a_report_fits_the_terminal():
     """Long findings are wrapped below each other, the remedy behind an arrow; the counts end it."""
     shown = report([Finding("Kafka", "warning", "word " * 40, "do this"), Finding("Redis", "good", "fine")], 80)
     assert max(map(len, shown.splitlines())) <= 80
@@ -196,7 +194,7 @@ def test_a_report_fits_the_terminal() -> None:
     assert shown.endswith("0 errors, 1 warning, 0 notes")
 
 
-def test_what_follows_from_a_broker_that_is_away_is_a_note() -> None:
+def test_what_follows_from_a_broker_that_is_away_is_a_note():
     """Its worker, its silent machines, the scorer's degradation; with another worker that runs, machines are judged."""
     broker = [Finding("Kafka", "error", "no answer for 7 s", "look at the broker")]
     details = {"redis": True, "broker": False, "topic": True, "assigned": 8, "loaded": 8}
@@ -213,7 +211,7 @@ def test_what_follows_from_a_broker_that_is_away_is_a_note() -> None:
     assert [one.area for one in judged if one.level == "note"] == []
 
 
-def test_a_killed_process_is_named_within_ten_seconds() -> None:
+def test_a_killed_process_is_named_within_ten_seconds():
     """By then its last heartbeat is silent."""
     assert BEAT_S + SILENT_S <= 10.0
     assert SILENT_S >= 3 * BEAT_S, "two that are late are no fault"

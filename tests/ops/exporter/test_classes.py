@@ -11,25 +11,25 @@ from scorer.commands.machines.machine_table import page
 from scorer.commands.shared.fleet_file import read_fleet
 from scorer.ranking.profiles.catalogue import load_profiles, read_profile
 from scorer.rpc.methods.listings import machines
-from tests.ops.exporter.test_families import Page, at, of_fleet, of_machines
+from tests.ops.exporter.test_families import at, of_fleet, of_machines
 
 EXAMPLES = Path(__file__).parents[3] / "docs/examples"
 BY_CLASS = read_profile(EXAMPLES / "classes.toml")
 
 
-def seen(by_class: bool = True) -> State:
+def seen(by_class=True):
     """The example's two machines of 16 cores."""
     offline = read_fleet(msgspec.json.decode((EXAMPLES / "classes.json").read_bytes()))
     profile = BY_CLASS if by_class else load_profiles().choose()
     return State(offline.snapshot, offline.ledger, profile, offline.now_s)
 
 
-def of(found: Page, metric: str, **labels: str) -> float:
+def of(found, metric, **labels):
     """One value, in cores of one machine."""
     return at(found[metric], resource="cpu", **labels) * 16
 
 
-def test_the_fleet_has_what_each_class_may_have_was_promised_and_uses() -> None:
+def test_the_fleet_has_what_each_class_may_have_was_promised_and_uses():
     """Sums over both machines, of what both have."""
     found = of_fleet(seen())
     room, promised, used = (f"windward_fleet_class_{name}_ratio" for name in ("room", "promised", "used"))
@@ -39,7 +39,7 @@ def test_the_fleet_has_what_each_class_may_have_was_promised_and_uses() -> None:
     assert 2 * of(found, room, **{"class": "batch"}) == pytest.approx(7.6 + 2.6)
 
 
-def test_a_machine_has_what_is_reclaimable() -> None:
+def test_a_machine_has_what_is_reclaimable():
     """For batch and mid; those of the scorer's ``machines`` are the same."""
     state = seen()
     found = of_machines(state)
@@ -54,7 +54,7 @@ def test_a_machine_has_what_is_reclaimable() -> None:
     assert rows[0]["classes"]["free"]["cpu"]["counted"] == 6.0
 
 
-def test_with_one_sum_there_is_none() -> None:
+def test_with_one_sum_there_is_none():
     """No series, and no sums in the answer."""
     state = seen(by_class=False)
     assert not [name for name in {**of_fleet(state), **of_machines(state)} if "class" in name or "reclaim" in name]
@@ -62,7 +62,7 @@ def test_with_one_sum_there_is_none() -> None:
     assert msgspec.json.decode(msgspec.json.encode(answer.machines))[0]["classes"] == {}
 
 
-def test_the_page_of_a_machine_shows_the_sums() -> None:
+def test_the_page_of_a_machine_shows_the_sums():
     """``windward machines show`` has a line for each class and resource, and none where all classes are one sum."""
     state = seen()
     answer = machines({"names": ["busy"]}, state)

@@ -4,7 +4,6 @@ import builtins
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ NAMES = st.lists(
 VALUES = st.floats(allow_nan=True, allow_infinity=True) | st.floats(0, 1) | st.integers(0, 2**50).map(float)
 
 
-def read(families: list[Family]) -> dict[tuple[str, ...], float]:
+def read(families):
     """Return every sample, by name and labels; both formats must agree."""
     found = []
     for parse, body in ((parse_text, page(families)), (parse_open_metrics, page(families, open_metrics=True))):
@@ -42,7 +41,7 @@ def read(families: list[Family]) -> dict[tuple[str, ...], float]:
 
 @settings(max_examples=examples(20, 500), deadline=None)
 @given(NAMES, st.data())
-def test_a_column_is_read_back(names: list[str], data: st.DataObject) -> None:
+def test_a_column_is_read_back(names, data):
     """Whatever the names and values: known values of the chosen rows are there, within seven decimals; no other."""
     values = np.array([data.draw(VALUES) for _ in names])
     rows = np.array([data.draw(st.booleans()) for _ in names])
@@ -61,7 +60,7 @@ def test_a_column_is_read_back(names: list[str], data: st.DataObject) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 9.9999999), min_size=1))
-def test_digits_are_those_of_a_format(values: list[float]) -> None:
+def test_digits_are_those_of_a_format(values):
     """The digits made by columns are Python's, to the last."""
     rows = fixed(np.array(values), *RATIO)
     for row, value in zip(rows, values, strict=True):
@@ -69,7 +68,7 @@ def test_digits_are_those_of_a_format(values: list[float]) -> None:
         assert len(row.tobytes()) == len("0.1234567")
 
 
-def test_a_value_too_wide_for_its_digits_is_written_in_full() -> None:
+def test_a_value_too_wide_for_its_digits_is_written_in_full():
     """A machine at 25 times its capacity, or below zero, is shown as it is; a time keeps its milliseconds."""
     family = Family("m", "about")
     family.add_column(MachineNames(["a", "b", "c"]), np.array([25.5, -0.25, 9.99999999]))
@@ -81,14 +80,14 @@ def test_a_value_too_wide_for_its_digits_is_written_in_full() -> None:
     }  # fmt: skip
 
 
-def test_labels_of_machines_follow_their_names() -> None:
+def test_labels_of_machines_follow_their_names():
     """Each machine has the labels it has; their values are escaped already."""
     family = Family("info", "about")
     family.add_texts(MachineNames(["a", "bb"]), [b',zone="1"', b""], np.array([True, True]))
     assert read([family]) == {("info", "machine=a", "zone=1"): 1.0, ("info", "machine=bb"): 1.0}
 
 
-def test_a_counter_is_named_as_each_format_wants() -> None:
+def test_a_counter_is_named_as_each_format_wants():
     """OpenMetrics names the family without ``_total``; text, with it; a family without lines is in neither."""
     counter = Family("pages_total", "about", "counter")
     counter.add(3, outcome="complete")
@@ -103,7 +102,7 @@ def test_a_counter_is_named_as_each_format_wants() -> None:
 
 @settings(deadline=None)
 @given(st.text())
-def test_every_key_becomes_a_valid_name(key: str) -> None:
+def test_every_key_becomes_a_valid_name(key):
     """Prometheus takes it, and does not drop it as one of its own."""
     name = label_name(key)
     assert re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name)
@@ -120,14 +119,14 @@ def test_every_key_becomes_a_valid_name(key: str) -> None:
         pytest.param(("instance",), "which is taken", id="prometheus"),
     ],
 )
-def test_collisions_are_refused(keys: tuple[str, ...], said: str) -> None:
+def test_collisions_are_refused(keys, said):
     """The message names the setting and both keys."""
     with pytest.raises(ValueError, match=r"^labels: ") as error:
         label_names(keys)
     assert said in str(error.value)
 
 
-def test_names_are_kept_by_key() -> None:
+def test_names_are_kept_by_key():
     """A valid key stays as it is."""
     assert label_names(("zone", "topology.kubernetes.io/region")) == {
         "zone": "zone",
@@ -135,7 +134,7 @@ def test_names_are_kept_by_key() -> None:
     }
 
 
-def last_values() -> dict[str, float]:
+def last_values():
     """Return the last value by metric of a page of these families; both formats have the same metrics."""
     registry = CollectorRegistry()
     add_process(registry)
@@ -146,7 +145,7 @@ def last_values() -> dict[str, float]:
     return found
 
 
-def test_the_page_has_what_every_process_s_page_has() -> None:
+def test_the_page_has_what_every_process_s_page_has():
     """CPU, memory, start, open files; the interpreter, too."""
     found = last_values()
     assert found.keys() >= PROCESS
@@ -156,11 +155,11 @@ def test_the_page_has_what_every_process_s_page_has() -> None:
     assert {"python_info", "python_gc_collections_total"} <= found.keys()
 
 
-def test_without_proc_the_rest_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_proc_the_rest_is_there(monkeypatch):
     """As on a platform that has none: no ``process_*``, and no error."""
     real = builtins.open
 
-    def elsewhere(file: Any, *more: Any, **named: Any) -> Any:
+    def elsewhere(file, *more, **named):
         if Path(str(file)).is_relative_to("/proc"):
             raise FileNotFoundError(file)
         return real(file, *more, **named)

@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -43,7 +43,7 @@ ALL = Statistic.__args__
 Page = dict[str, dict[tuple[tuple[str, str], ...], float]]
 
 
-def table(names: list[str], *, partition: int = 0, age_s: float = 5.0, seed: int = 0) -> Any:
+def table(names, *, partition=0, age_s=5.0, seed=0):
     """Return a table of machines under random load."""
     load = np.random.default_rng(seed).uniform(0.05, 0.95, len(names))
     capacity = [16.0, 2.0**36, 1.25e9, *[1.0] * (len(RESOURCES) - 3)]
@@ -51,16 +51,16 @@ def table(names: list[str], *, partition: int = 0, age_s: float = 5.0, seed: int
     return decode_table(raw)
 
 
-def state(tables: list[Any], **more: Any) -> State:
+def state(tables, **more):
     ledger = LedgerView(more.pop("instances", ()))
     facts, operator = more.pop("facts", {}), more.pop("operator", {})
     snapshot = build_snapshot(tables, facts, operator, ledger_machines=ledger.machine_names)
     return State(snapshot, ledger, PROFILE, NOW_S, **more)
 
 
-def read(body: bytes) -> Page:
+def read(body):
     """Return values by metric and labels."""
-    found: Page = {}
+    found = {}
     for family in text_string_to_metric_families(body.decode()):
         for sample in family.samples:
             values = found.setdefault(sample.name, {})
@@ -70,28 +70,28 @@ def read(body: bytes) -> Page:
     return found
 
 
-def of_machines(seen: State, **selection: Any) -> Page:
+def of_machines(seen, **selection):
     return read(page(MachineFamilies(Selection(**selection)).families(seen)))
 
 
-def of_fleet(seen: State, **selection: Any) -> Page:
+def of_fleet(seen, **selection):
     return read(page(fleet.families(seen, Selection(probe=read_request({"cpu": "1"}), **selection))))
 
 
-def at(values: dict[tuple[tuple[str, str], ...], float], **labels: str) -> float:
+def at(values, **labels):
     return values[tuple(sorted(labels.items()))]
 
 
-def names_in(found: Page, metric: str) -> set[str]:
+def names_in(found, metric):
     return {dict(labels)["machine"] for labels in found.get(metric, {})}
 
 
-def placed(name: str, machine: str, **request: Any) -> Any:
+def placed(name, machine, **request):
     """Return an instance reserved a minute ago."""
     return instance_of(read_request({"id": name} | request), machine, NOW_S - 60)
 
 
-def test_values_are_those_of_machines_show() -> None:
+def test_values_are_those_of_machines_show():
     """For one state and time each figure is what the scorer's listing says, by allocatable, in every window."""
     names = [f"m{number}" for number in range(20)] + [ODD]
     seen = state(
@@ -140,7 +140,7 @@ def test_values_are_those_of_machines_show() -> None:
             assert at(allocatable, **machine) == told["allocatable"]
 
 
-def test_risk_is_what_an_explained_ranking_tells() -> None:
+def test_risk_is_what_an_explained_ranking_tells():
     """Of a request that wants nothing, by the profile's own load variation risk."""
     seen = state([table(["a", "b", "c"])])
     ranking = rank(read_request({"explain": True}), RankingInputs(seen.snapshot, seen.ledger, PROFILE, NOW_S))
@@ -154,7 +154,7 @@ def test_risk_is_what_an_explained_ranking_tells() -> None:
             assert risk == pytest.approx(value, abs=6e-8)
 
 
-def test_the_machines_that_will_soon_be_hot_are_named() -> None:
+def test_the_machines_that_will_soon_be_hot_are_named():
     """The ten first by the same chance as in the scorer's answer, stale ones left out, however many exporters share."""
     load = np.linspace(0.3, 0.9, 15)
     fresh = decode_table(window_table([f"m{n:02d}" for n in range(15)], utilization=load, at=NOW_S))
@@ -171,7 +171,7 @@ def test_the_machines_that_will_soon_be_hot_are_named() -> None:
     assert at(higher["windward_fleet_soon_hot_ratio"]) < likely
 
 
-def test_a_stale_machine_keeps_its_facts_and_loses_its_load() -> None:
+def test_a_stale_machine_keeps_its_facts_and_loses_its_load():
     """Its load is left out, not frozen; the time of its last sample, its state and its promises stay."""
     seen = state([table(["new"]), table(["old"], age_s=600, partition=1)], instances=[placed("i", "old", cpu=1)])
     found = of_machines(seen, statistics=ALL)
@@ -189,7 +189,7 @@ def test_a_stale_machine_keeps_its_facts_and_loses_its_load() -> None:
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 7])
-def test_each_machine_is_in_one_shard(shards: int) -> None:
+def test_each_machine_is_in_one_shard(shards):
     """A machine of two partitions, one without data and one only the ledger knows: each is once over all shards."""
     tables = [
         table(["a", "b", "both"], partition=0, age_s=20),
@@ -210,7 +210,7 @@ def test_each_machine_is_in_one_shard(shards: int) -> None:
         assert "both" in names_in(pages[1], "windward_machine_info")
 
 
-def test_figures_of_the_fleet_are_over_its_fresh_machines() -> None:
+def test_figures_of_the_fleet_are_over_its_fresh_machines():
     """Quantiles are machines' own values, the deviation is over machines, the heatmap adds up."""
     load = [0.1, 0.2, 0.3, 0.95]
     fresh = decode_table(window_table(["a", "b", "c", "d"], utilization=load, at=NOW_S))
@@ -230,7 +230,7 @@ def test_figures_of_the_fleet_are_over_its_fresh_machines() -> None:
 
 
 @pytest.mark.parametrize(("fresh", "stale", "known"), [(2, 2, True), (2, 3, False), (0, 4, False)])
-def test_the_fleet_is_left_out_while_most_machines_are_stale(fresh: int, stale: int, known: bool) -> None:
+def test_the_fleet_is_left_out_while_most_machines_are_stale(fresh, stale, known):
     """An outage of the pipeline is no full fleet, and the machines that go on are not the fleet."""
     tables = [table([f"old{number}" for number in range(stale)], age_s=600)]
     if fresh:
@@ -248,7 +248,7 @@ def test_the_fleet_is_left_out_while_most_machines_are_stale(fresh: int, stale: 
     assert "windward_fleet_requested_ratio" in found
 
 
-def test_the_probe_meets_what_a_query_meets() -> None:
+def test_the_probe_meets_what_a_query_meets():
     """Refusals by filter add up with the feasible to all machines; every filter of the profile is there, from 0 on."""
     seen = state([table([f"m{n}" for n in range(30)])], operator={"m3": OperatorFacts(cordon=True)})
     found = of_fleet(seen)
@@ -268,15 +268,15 @@ class Broken:
     name: ClassVar[str] = "broken"
     reason: ClassVar[str] = "of another mind"
 
-    def __call__(self, asked: Any, machines: Any) -> Any:
+    def __call__(self, asked, machines):
         return 1 / 0
 
 
-def test_a_plugin_that_fails_costs_the_probe_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_plugin_that_fails_costs_the_probe_alone(caplog):
     """The rest of the page is there; the log says once why."""
     failing = Profile("failing", filters=(PlacedFilter(guarded(Broken, "filter")()),))
     seen = replace(state([table(["a"])]), profile=failing)
-    reader: Any = SimpleNamespace(read=lambda profile, now_s: seen)
+    reader = SimpleNamespace(read=lambda profile, now_s: seen)
     exporter = Exporter(reader, Selection(), load_profiles(), "1")
     with caplog.at_level(logging.WARNING, "windward.exporter"):  # a command may have left another level
         for _ in range(2):
@@ -285,17 +285,17 @@ def test_a_plugin_that_fails_costs_the_probe_alone(caplog: pytest.LogCaptureFixt
             assert at(found["windward_fleet_machines"], state="fresh") == 1
             assert not [name for name in found if "probe" in name]
     (said,) = [record for record in caplog.records if record.message == "exporter.probe.failed"]
-    assert said.values == {"error": "filter broken failed: ZeroDivisionError: division by zero"}  # type: ignore[attr-defined]
+    assert said.values == {"error": "filter broken failed: ZeroDivisionError: division by zero"}
 
 
 @pytest.mark.parametrize("machines", [1, 50, 400])
-def test_the_fleet_has_as_many_series_whatever_its_size(machines: int) -> None:
+def test_the_fleet_has_as_many_series_whatever_its_size(machines):
     """About three hundred."""
     found = of_fleet(state([table([f"m{n}" for n in range(machines)])]))
     assert 250 <= sum(map(len, found.values())) <= 100 + 250 * len(RESOURCES) // 3
 
 
-def test_an_empty_fleet_has_a_page() -> None:
+def test_an_empty_fleet_has_a_page():
     """Before the first sample nothing is known, and that is what is said."""
     seen = state([])
     assert of_machines(seen) == {}
@@ -303,10 +303,10 @@ def test_an_empty_fleet_has_a_page() -> None:
 
 
 @pytest.mark.parametrize("open_metrics", [False, True])
-def test_every_series_of_a_page_says_its_fleet(open_metrics: bool) -> None:
+def test_every_series_of_a_page_says_its_fleet(open_metrics):
     """Those of machines, of the fleet, of the exporter and of its process; beside the labels they have anyway."""
     seen = state([table(["a", ODD])])
-    reader: Any = SimpleNamespace(read=lambda *_: seen)
+    reader = SimpleNamespace(read=lambda *_: seen)
     plain, labelled = (
         read(
             Exporter(reader, Selection(statistics=ALL, fleet=fleet), load_profiles(), "1").render(
@@ -324,7 +324,7 @@ def test_every_series_of_a_page_says_its_fleet(open_metrics: bool) -> None:
     assert without == {name: set(values) for name, values in plain.items()}
 
 
-def test_labels_of_the_allow_list_are_shown() -> None:
+def test_labels_of_the_allow_list_are_shown():
     """Under valid names; labels not asked for stay away. What may be chosen is told while no machine is known."""
     labels = {"zone": 'a"1', "rack/row": "7", "secret": "x"}
     facts = {"m": MachineFacts(v=1, machine="m", boot=1, at=NOW_S, labels=labels)}
@@ -342,13 +342,13 @@ def test_labels_of_the_allow_list_are_shown() -> None:
     ("per_machine", "machines_max", "shown"),
     [("auto", 10, True), ("auto", 2, False), ("always", 2, True), ("never", 10, False)],
 )
-def test_a_large_fleet_shows_its_machines_on_request(per_machine: str, machines_max: int, shown: bool) -> None:
+def test_a_large_fleet_shows_its_machines_on_request(per_machine, machines_max, shown):
     """Above the limit the setting decides."""
     seen = state([table(["a", "b", "c"])])
     assert Selection(per_machine=per_machine, machines_max=machines_max).shows_machines(seen.snapshot) is shown
 
 
-def test_only_the_wanted_windows_and_statistics_are_shown() -> None:
+def test_only_the_wanted_windows_and_statistics_are_shown():
     """Each costs its series: what nobody asked for is not there."""
     found = of_machines(state([table(["a"])]), windows_s=(300,), statistics=("max",))
     labels = [dict(each) for each in found["windward_machine_utilization_ratio"]]
@@ -357,7 +357,7 @@ def test_only_the_wanted_windows_and_statistics_are_shown() -> None:
     assert "windward_machine_peak_ratio" not in found
 
 
-def test_instances_are_counted_by_state() -> None:
+def test_instances_are_counted_by_state():
     """A moving one is neither reserved nor confirmed; every state has a series."""
     asked, moving = read_request({"cpu": 1}), Moving(to="b", since=NOW_S, until=NOW_S + 60)
     reserved = instance_of(asked, "a", NOW_S, "r")

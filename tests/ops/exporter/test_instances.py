@@ -1,7 +1,5 @@
 """What a page says of instances: sums by machine, reports that stopped, and single ones where they are asked for."""
 
-from typing import Any
-
 import pytest
 
 from ops.exporter import fleet
@@ -12,20 +10,20 @@ from ops.exporter.state import State
 from schemas.rpc.request import read_request
 from scorer.ledger.record.instance import Moving, copy_with
 from scorer.ranking.profiles.catalogue import load_profiles
-from tests.ops.exporter.test_families import Page, at, names_in, read
+from tests.ops.exporter.test_families import at, names_in, read
 from tests.scorer.fleets import fleet as offline_fleet
 from tests.scorer.fleets import machine
 
 NOW_S = 1_700_000_000.0
 
 
-def shown(offline: Any, **selection: Any) -> Page:
+def shown(offline, **selection):
     state = State(offline.snapshot, offline.ledger, load_profiles().choose(), offline.now_s)
     chosen = Selection(probe=read_request({"cpu": "1"}), **selection)
     return read(page([*fleet.families(state, chosen), *MachineFamilies(chosen).families(state)]))
 
 
-def reporting(*more: dict[str, Any], age_s: float = 0.0) -> Any:
+def reporting(*more, age_s=0.0):
     """Two machines of 10 cores; on `a` there are two instances and half a core of the system's, on `b` one."""
     return offline_fleet(
         machine("a", usage={"cpu": 5, "memory": 50}, system={"cpu": 0.5}, age_s=age_s),
@@ -41,7 +39,7 @@ def reporting(*more: dict[str, Any], age_s: float = 0.0) -> Any:
     )
 
 
-def test_the_sums_of_instances_and_systems() -> None:
+def test_the_sums_of_instances_and_systems():
     """Of allocatable, by machine and resource; nothing for a machine that reports none."""
     found = shown(reporting())
     usage, system = found["windward_machine_instances_usage_ratio"], found["windward_machine_system_usage_ratio"]
@@ -55,7 +53,7 @@ def test_the_sums_of_instances_and_systems() -> None:
     assert "windward_instance_usage_ratio" not in found
 
 
-def test_single_instances_are_shown_as_many_as_are_asked_for() -> None:
+def test_single_instances_are_shown_as_many_as_are_asked_for():
     """Those that use the largest part of their machines; ids are escaped."""
     found = shown(reporting(), top_instances=2)["windward_instance_usage_ratio"]
     assert {dict(labels)["id"] for labels in found} == {"three", 'one"'}
@@ -63,7 +61,7 @@ def test_single_instances_are_shown_as_many_as_are_asked_for() -> None:
     assert len(shown(reporting(), top_instances=100)["windward_instance_usage_ratio"]) == 4
 
 
-def test_an_instance_is_shown_where_it_moves_to_once_it_is_measured_there() -> None:
+def test_an_instance_is_shown_where_it_moves_to_once_it_is_measured_there():
     """It is reported there before its move is confirmed; it was there before, too, when it moves back."""
     offline = reporting()
     moving = Moving("b", offline.now_s - 5, offline.now_s + 600)
@@ -73,7 +71,7 @@ def test_an_instance_is_shown_where_it_moves_to_once_it_is_measured_there() -> N
     assert {dict(labels)["id"] for labels in found} == {'one"', "two", "three"}
 
 
-def test_what_is_stale_has_no_load() -> None:
+def test_what_is_stale_has_no_load():
     """The time of the last report stays."""
     found = shown(reporting(age_s=900.0), top_instances=9)
     assert names_in(found, "windward_machine_instances_usage_ratio") == {"b"}
@@ -82,7 +80,7 @@ def test_what_is_stale_has_no_load() -> None:
 
 
 @pytest.mark.parametrize(("late_s", "count"), [(299.0, 0), (301.0, 1), (86_000.0, 1)])
-def test_reports_that_stopped_are_counted_while_samples_go_on(late_s: float, count: int) -> None:
+def test_reports_that_stopped_are_counted_while_samples_go_on(late_s, count):
     """Machines with instances alone: one that lost its last instance has nothing to report."""
     offline = reporting()
     columns = offline.snapshot.usages.columns
@@ -94,7 +92,7 @@ def test_reports_that_stopped_are_counted_while_samples_go_on(late_s: float, cou
     assert at(shown(offline)["windward_fleet_machines_without_reports"]) == 0
 
 
-def test_a_fleet_without_reports_says_so() -> None:
+def test_a_fleet_without_reports_says_so():
     """Zero measured, none late, no series of machines."""
     found = shown(offline_fleet(machine("a", usage={"cpu": 5}), instances=[{"id": "i", "machine": "a", "cpu": 1}]))
     assert at(found["windward_instances_measured"]) == 0

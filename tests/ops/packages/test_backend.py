@@ -28,7 +28,7 @@ METADATA = "w-1.dist-info/METADATA"
 RECORD = "w-1.dist-info/RECORD"
 
 
-def wheel(folder: Path, files: dict[str, bytes]) -> Path:
+def wheel(folder, files):
     path = folder / "w-1-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as whole:
         for name, content in files.items():
@@ -37,13 +37,13 @@ def wheel(folder: Path, files: dict[str, bytes]) -> Path:
     return path
 
 
-def content(path: Path) -> dict[str, bytes]:
+def content(path):
     with zipfile.ZipFile(path) as whole:
         assert whole.testzip() is None
         return {name: whole.read(name) for name in whole.namelist()}
 
 
-def test_a_published_wheel_leaves_out_what_the_others_hold(tmp_path: Path) -> None:
+def test_a_published_wheel_leaves_out_what_the_others_hold(tmp_path):
     """Files of the agent are gone, the client is another name of the other's, and the record tells of what is left."""
     names = (
         "schemas/messages/sample.py",
@@ -62,7 +62,7 @@ def test_a_published_wheel_leaves_out_what_the_others_hold(tmp_path: Path) -> No
     assert sorted(files[RECORD].decode().splitlines()) == sorted(expected)
 
 
-def test_a_wheel_of_a_platform_has_its_library_and_its_tag(tmp_path: Path) -> None:
+def test_a_wheel_of_a_platform_has_its_library_and_its_tag(tmp_path):
     """In place of those of the wheel that it is made from, which stays."""
     assert str(KERNEL / LIBRARY) == COMPILED
     said = b"Root-Is-Purelib: true\nTag: py3-none-any\n"
@@ -75,7 +75,7 @@ def test_a_wheel_of_a_platform_has_its_library_and_its_tag(tmp_path: Path) -> No
     assert content(of_one)[COMPILED] == b"of one"
 
 
-def test_a_checkout_requires_no_sibling_and_has_the_client(tmp_path: Path) -> None:
+def test_a_checkout_requires_no_sibling_and_has_the_client(tmp_path):
     """Only those two requirements are gone; the module of the client is there."""
     metadata = b"Name: windward\nRequires-Dist: windward-agent==0.1.0\nRequires-Dist: redis<9\n"
     path = wheel(tmp_path, {METADATA: metadata, "finder.py": b""})
@@ -85,7 +85,7 @@ def test_a_checkout_requires_no_sibling_and_has_the_client(tmp_path: Path) -> No
     assert b"import scorer.client" in files["windward_client/__init__.py"]
 
 
-def test_a_checkout_is_a_folder_on_the_path() -> None:
+def test_a_checkout_is_a_folder_on_the_path():
     """Editors and type checkers read that, and no import hook; what they find there says that it has types."""
     (found,) = Path(sysconfig.get_path("purelib")).glob("__editable__.windward-*.pth")
     assert found.read_text().split() == [str(ROOT)]
@@ -93,13 +93,13 @@ def test_a_checkout_is_a_folder_on_the_path() -> None:
         assert (ROOT / folder / "py.typed").is_file()
 
 
-def test_an_extra_of_ours_is_no_sibling() -> None:
+def test_an_extra_of_ours_is_no_sibling():
     """``windward[stream]`` in an extra stays."""
     line = b'Requires-Dist: windward[stream]; extra == "local"\n'
     assert without_siblings(METADATA, line) == line
 
 
-def test_what_one_leaves_out_the_other_holds() -> None:
+def test_what_one_leaves_out_the_other_holds():
     """The backend drops what the agent's project takes in, and it requires both at its own version."""
     taken = PROJECTS["windward-agent"]["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     assert {name.rstrip("/") for name in HELD_BY_AGENT} == set(taken.values())
@@ -109,9 +109,9 @@ def test_what_one_leaves_out_the_other_holds() -> None:
         assert f"{sibling}=={version}" in PROJECTS["windward"]["project"]["dependencies"]
 
 
-def test_the_distributions_agree_on_what_they_need() -> None:
+def test_the_distributions_agree_on_what_they_need():
     """A package that two of them require has the same bounds in both."""
-    bounds: dict[str, str] = {}
+    bounds = {}
     for project in PROJECTS.values():
         for line in project["project"]["dependencies"]:
             plain = line.replace("[hiredis]", "")
@@ -119,7 +119,7 @@ def test_the_distributions_agree_on_what_they_need() -> None:
             assert bounds.setdefault(name, plain) == plain
 
 
-def test_the_client_needs_two_packages() -> None:
+def test_the_client_needs_two_packages():
     """That is redis and msgspec."""
     lines = PROJECTS["windward-client"]["project"]["dependencies"]
     assert sorted(line.split(">")[0] for line in lines) == ["msgspec", "redis"]

@@ -1,7 +1,5 @@
 """Completions in packages: added to a wheel below the prefix; a missing or a stale one is found."""
 
-from pathlib import Path
-
 import pytest
 
 from ops.packages.__main__ import PackageError, add_completions, check_completions, read_modules
@@ -10,7 +8,7 @@ from tests.ops.packages.test_backend import RECORD, content, record_row, wheel
 FILE = "share/fish/w.fish"
 
 
-def test_a_wheel_gets_its_completions(tmp_path: Path) -> None:
+def test_a_wheel_gets_its_completions(tmp_path):
     """As data, which pip installs below the prefix; the record has it."""
     path = wheel(tmp_path, {"w.py": b"x"})
     add_completions(path, {FILE: "the words"})
@@ -23,7 +21,7 @@ def test_a_wheel_gets_its_completions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"), [(None, f"no {FILE}"), ("older words", "is not that of these commands"), ("the words", "")]
 )
-def test_a_missing_or_stale_file_fails_the_check(text: str | None, said: str, tmp_path: Path) -> None:
+def test_a_missing_or_stale_file_fails_the_check(text, said, tmp_path):
     """In an installation; one that is right passes."""
     file = tmp_path / FILE
     file.parent.mkdir(parents=True)

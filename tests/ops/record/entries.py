@@ -1,8 +1,5 @@
 """Entries for tests, with anything that an entry may hold."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from ops.record.entry import Entry, Facts, Figures, Gap, Position, pack
@@ -10,7 +7,7 @@ from schemas.messages.sample import Moments, Sample, encode
 from schemas.resources import RESOURCES
 
 
-def figures(rows: Sequence[int], until_s: Sequence[float], values: Any, seconds: float = 60.0) -> Figures:
+def figures(rows, until_s, values, seconds=60.0):
     """Figures of these rows and times; ``values`` [R, N] or of one resource, the others not known."""
     table = np.full((len(RESOURCES), len(rows)), np.nan, np.float32)
     given = np.atleast_2d(np.array(values, np.float32))
@@ -18,15 +15,15 @@ def figures(rows: Sequence[int], until_s: Sequence[float], values: Any, seconds:
     return Figures(np.array(rows, np.int64), np.array(until_s), np.full(len(rows), seconds), table)
 
 
-def first(at: float, **more: Any) -> Entry:
+def first(at, **more):
     return Entry(at=at, version="1", resources=list(RESOURCES), full=True, **more)
 
 
-def later(at: float, machine: str = "m", row: int = 0, **more: Any) -> Entry:
+def later(at, machine="m", row=0, **more):
     return Entry(at=at, usage=pack(figures([row], [at], [1.0])), **more)
 
 
-def rich(at: float) -> Entry:
+def rich(at):
     return first(
         at,
         facts={"m": Facts({"cpu": 8.0}, {"rack": "a"})},
@@ -42,7 +39,7 @@ def rich(at: float) -> Entry:
     )
 
 
-def sample(machine: str, at: float, cpu: float = 1.0, **more: Any) -> bytes:
+def sample(machine, at, cpu=1.0, **more):
     moments = Moments(n=10, mean=cpu, m2=0.0, max=cpu, capacity=8.0)
     made = Sample(v=1, machine=machine, boot=1, seq=int(at), at=at, interval_s=10.0, cpu=moments, **more)
     return encode(made)

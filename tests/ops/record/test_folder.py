@@ -1,9 +1,7 @@
 """Files by hour: closed, cut, bounded, written by one process only; a recording read from one moment to another."""
 
 import os
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -18,7 +16,7 @@ HOUR = 480_000 * HOUR_S
 
 
 @contextmanager
-def taken(path: Path, bytes_max: int = 2**24) -> Iterator[Folder]:
+def taken(path, bytes_max=2**24):
     """A folder that is ours; at the end it is left as by a process that was killed."""
     folder = Folder(path, bytes_max)
     folder.take()
@@ -30,15 +28,15 @@ def taken(path: Path, bytes_max: int = 2**24) -> Iterator[Folder]:
                 handle.close()
 
 
-def noise(at: float, size: int) -> Entry:
+def noise(at, size):
     return Entry(at=at, operator={"m": os.urandom(size)})
 
 
-def entries(folder: Path) -> list[Entry]:
+def entries(folder):
     return [read.entry for path in files(folder) for read in read_frames(path.read_bytes(), path.name)]
 
 
-def test_an_hour_is_a_file_that_is_complete_when_it_is_over(tmp_path: Path) -> None:
+def test_an_hour_is_a_file_that_is_complete_when_it_is_over(tmp_path):
     """Under another name until then; the names are in order of time."""
     folder = Folder(tmp_path, 2**24)
     assert folder.take() is None
@@ -55,7 +53,7 @@ def test_an_hour_is_a_file_that_is_complete_when_it_is_over(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("cut", [0, 1, 20, 10**6])
-def test_a_killed_process_loses_the_end_of_its_open_file_at_most(tmp_path: Path, cut: int) -> None:
+def test_a_killed_process_loses_the_end_of_its_open_file_at_most(tmp_path, cut):
     """The next one cuts the file behind its last whole entry, and goes on from its position in a file of its own."""
     position = Position("t", {"0": 5}, "e", 9, "1-1")
     whole = [first(HOUR), Entry(at=HOUR + 1, position=position)]
@@ -76,7 +74,7 @@ def test_a_killed_process_loses_the_end_of_its_open_file_at_most(tmp_path: Path,
     assert files(tmp_path)[0].read_bytes() == HEADER + b"".join(map(frame, whole))
 
 
-def test_the_oldest_files_make_room(tmp_path: Path) -> None:
+def test_the_oldest_files_make_room(tmp_path):
     """All together are never more than the bound; a file is complete when it has a quarter of it."""
     with taken(tmp_path, 100_000) as folder:
         for number in range(60):
@@ -89,7 +87,7 @@ def test_the_oldest_files_make_room(tmp_path: Path) -> None:
     assert len(kept) >= 6
 
 
-def test_an_entry_that_is_too_large_is_refused_by_name(tmp_path: Path) -> None:
+def test_an_entry_that_is_too_large_is_refused_by_name(tmp_path):
     """The setting is named, and nothing is removed for it."""
     with taken(tmp_path, 50_000) as folder:
         folder.write(noise(HOUR, 5_000))
@@ -98,7 +96,7 @@ def test_an_entry_that_is_too_large_is_refused_by_name(tmp_path: Path) -> None:
     assert len(entries(tmp_path)) == 1
 
 
-def test_after_an_error_the_same_entry_is_written_again(tmp_path: Path) -> None:
+def test_after_an_error_the_same_entry_is_written_again(tmp_path):
     """Behind what was whole: a half written frame is cut off."""
     with taken(tmp_path) as folder:
         folder.write(first(HOUR))
@@ -107,7 +105,7 @@ def test_after_an_error_the_same_entry_is_written_again(tmp_path: Path) -> None:
     assert files(tmp_path)[0].read_bytes() == HEADER + frame(first(HOUR)) + frame(later(HOUR + 1))
 
 
-def test_only_one_process_writes(tmp_path: Path) -> None:
+def test_only_one_process_writes(tmp_path):
     """The second is refused, with the setting's name."""
     with taken(tmp_path), pytest.raises(RecordingError, match="record_dir"):
         Folder(tmp_path, 2**24).take()
@@ -115,7 +113,7 @@ def test_only_one_process_writes(tmp_path: Path) -> None:
         pass
 
 
-def test_a_damaged_file_does_not_keep_a_recorder_from_starting(tmp_path: Path) -> None:
+def test_a_damaged_file_does_not_keep_a_recorder_from_starting(tmp_path):
     """It goes on from the newest entry that can be read."""
     (tmp_path / "2026-11-22T09-0001.record").write_bytes(HEADER + frame(first(1.0)))
     (tmp_path / "2026-11-22T10-0001.record").write_bytes(b"rubbish")
@@ -126,7 +124,7 @@ def test_a_damaged_file_does_not_keep_a_recorder_from_starting(tmp_path: Path) -
     assert last.at == 1.0
 
 
-def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_used_is_told(tmp_path):
     """A file in its place."""
     (tmp_path / "file").write_text("")
     with pytest.raises(RecordingError, match="record_dir"):
@@ -136,7 +134,7 @@ def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def recording(tmp_path: Path) -> Path:
+def recording(tmp_path):
     """Three hours: an entry at each quarter; a restart in the second."""
     folder = Folder(tmp_path, 2**24)
     folder.take()
@@ -152,7 +150,7 @@ def recording(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_reading_begins_with_the_whole_state_before_the_first_moment(recording: Path) -> None:
+def test_reading_begins_with_the_whole_state_before_the_first_moment(recording):
     """At the first file of its hour; it ends where nothing can come any more that is of the time asked for."""
     found = [step.entry.at for step in steps(recording, HOUR + 1.8 * HOUR_S, HOUR + 2 * HOUR_S)]
     assert found[0] == HOUR + HOUR_S
@@ -162,13 +160,13 @@ def test_reading_begins_with_the_whole_state_before_the_first_moment(recording: 
     assert extent(recording) == (HOUR, HOUR + 2.75 * HOUR_S)
 
 
-def test_names_are_those_of_the_file(recording: Path) -> None:
+def test_names_are_those_of_the_file(recording):
     """Row 0 is another pair in each of them."""
     names = [step.pairs[step.usage.row[0]] for step in steps(recording, 0, 1e11)]
     assert names == ["m\tq0"] * 4 + ["m\tq4"] * 2 + ["m\tq6"] * 2 + ["m\tq8"] * 4
 
 
-def test_resources_go_by_name(tmp_path: Path) -> None:
+def test_resources_go_by_name(tmp_path):
     """Those of another release: one it did not know is not known, one that is gone is left out."""
     given = figures([0], [HOUR], np.arange(1, len(RESOURCES) + 1)[:, None])
     entry = msgspec.structs.replace(
@@ -188,14 +186,14 @@ def test_resources_go_by_name(tmp_path: Path) -> None:
         ("no time", first(HOUR, pairs=["a"], usage=msgspec.structs.replace(later(HOUR).usage, origin_s=float("inf")))),
     ],
 )
-def test_figures_that_cannot_be_are_refused(tmp_path: Path, what: str, entry: object) -> None:
+def test_figures_that_cannot_be_are_refused(tmp_path, what, entry):
     """With file and place."""
-    (tmp_path / "2024-10-04T00-0001.record").write_bytes(HEADER + frame(entry))  # type: ignore[arg-type]
+    (tmp_path / "2024-10-04T00-0001.record").write_bytes(HEADER + frame(entry))
     with pytest.raises(RecordingError, match=r"2024-10-04T00-0001\.record: the figures .* byte"):
         list(steps(tmp_path, 0, 1e11))
 
 
-def test_no_recording_is_told(tmp_path: Path) -> None:
+def test_no_recording_is_told(tmp_path):
     """By the folder's name."""
     with pytest.raises(RecordingError, match="holds no recording"):
         extent(tmp_path)

@@ -28,7 +28,7 @@ ENTRIES = [rich(1e9), later(1e9 + 60), Entry(at=1e9 + 120)]
 FILE = HEADER + b"".join(map(frame, ENTRIES))
 
 
-def test_what_is_written_is_read_equal() -> None:
+def test_what_is_written_is_read_equal():
     """Each entry, with where it ends."""
     found = list(read_frames(FILE, "x.record"))
     assert [one.entry for one in found] == ENTRIES
@@ -36,7 +36,7 @@ def test_what_is_written_is_read_equal() -> None:
 
 
 @given(cut=st.integers(0, len(FILE)))
-def test_a_file_that_was_cut_has_its_whole_entries(cut: int) -> None:
+def test_a_file_that_was_cut_has_its_whole_entries(cut):
     """At any byte: what was complete before is there, nothing else."""
     found = list(read_frames(FILE[:cut], "x.record"))
     ends = [one.end for one in read_frames(FILE, "x.record")]
@@ -44,7 +44,7 @@ def test_a_file_that_was_cut_has_its_whole_entries(cut: int) -> None:
 
 
 @given(at=st.integers(len(HEADER), len(FILE) - 1), bits=st.integers(1, 255))
-def test_a_changed_byte_never_changes_an_entry(at: int, bits: int) -> None:
+def test_a_changed_byte_never_changes_an_entry(at, bits):
     """By the checksum: entries before it are read, the one with the byte is not."""
     damaged = bytearray(FILE)
     damaged[at] ^= bits
@@ -62,13 +62,13 @@ def test_a_changed_byte_never_changes_an_entry(at: int, bits: int) -> None:
         ("no entry", HEADER + struct.pack("<II", len(z := zlib.compress(b"\x93\x01")), zlib.crc32(z)) + z),
     ],
 )
-def test_what_is_no_recording_is_refused(what: str, raw: bytes) -> None:
+def test_what_is_no_recording_is_refused(what, raw):
     """The message names the file."""
     with pytest.raises(RecordingError, match=r"x\.record"):
         list(read_frames(raw, "x.record"))
 
 
-def test_a_newer_field_is_passed_over() -> None:
+def test_a_newer_field_is_passed_over():
     """And an absent one has its default: an older entry is read, too."""
     import msgspec
 
@@ -80,7 +80,7 @@ counts = st.integers(0, 30)
 
 
 @given(data=st.data(), count=counts, resources=st.integers(1, 5))
-def test_what_is_packed_is_unpacked_equal(data: st.DataObject, count: int, resources: int) -> None:
+def test_what_is_packed_is_unpacked_equal(data, count, resources):
     """Rows as they are, times to a thousandth of a second, values to 11 binary digits, unknown ones unknown."""
     values = data.draw(
         arrays(np.float32, (resources, count), elements=st.floats(0, 2.0**53, width=32) | st.just(np.nan))
@@ -99,13 +99,13 @@ def test_what_is_packed_is_unpacked_equal(data: st.DataObject, count: int, resou
     np.testing.assert_allclose(found.values, values, rtol=2**-11, atol=1e-37)
 
 
-def test_rounding_is_done_once() -> None:
+def test_rounding_is_done_once():
     """What was read from a recording may be recorded again without a change."""
     values = rounded(np.random.default_rng(1).uniform(0, 1e9, 1000).astype(np.float32))
     np.testing.assert_array_equal(rounded(values), values)
 
 
-def test_columns_that_do_not_fit_are_refused() -> None:
+def test_columns_that_do_not_fit_are_refused():
     """A value error, whatever the bytes are."""
     packed = pack(figures([0, 1], [5.0, 6.0], [2.0, 3.0]))
     with pytest.raises(ValueError, match="2 rows"):

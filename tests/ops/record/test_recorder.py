@@ -1,17 +1,15 @@
 """Samples and reports as figures; rounds with sources that go away and a disk that is full."""
 
 import threading
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import redis
 from kafka.errors import KafkaError
 
-from ops.record.entry import Decision, Gap, Position
-from ops.record.folder import Folder, Step, steps
+from ops.record.entry import Position
+from ops.record.folder import Folder, steps
 from ops.record.gathering import Gathering, Names
 from ops.record.ledger_log import News
 from ops.record.recorder import Metrics, Recorder
@@ -25,56 +23,56 @@ NOW_S = 1_700_000_040.0
 class Sources:
     """A ledger, a state and a topic; ``away``: what does not answer."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now_s = NOW_S
-        self.away: set[str] = set()
+        self.away = set()
         self.topic_id = "topic"
-        self.offsets: dict[int, int] = {0: 0}
+        self.offsets = {0: 0}
         self.epoch, self.change = "epoch", 0
-        self.live: dict[str, bytes] = {}
+        self.live = {}
         self.decision = "0-0"
-        self.labels: dict[str, dict[str, str]] = {"m": {}}
-        self.operator: dict[str, bytes] = {}
-        self.queued: list[bytes] = []
+        self.labels = {"m": {}}
+        self.operator = {}
+        self.queued = []
 
-    def connect(self) -> Any:
+    def connect(self):
         if "kafka" in self.away:
             raise KafkaError("no broker")
         return self
 
-    def poll(self, timeout_s: float, now_s: float) -> list[Any]:
+    def poll(self, timeout_s, now_s):
         if "kafka" in self.away:
             raise KafkaError("no broker")
         taken, self.queued = self.queued, []
         self.offsets[0] += len(taken)
         return [SimpleNamespace(value=raw, key=b"m", timestamp=int(now_s * 1000)) for raw in taken]
 
-    def take_gaps(self, now_s: float) -> list[Gap]:
+    def take_gaps(self, now_s):
         return []
 
-    def close(self) -> None:
+    def close(self):
         """Nothing."""
 
-    def read(self, now_s: float) -> News:
+    def read(self, now_s):
         if "redis" in self.away:
             raise redis.ConnectionError("no server")
         self.change += 1
         self.live["a"] = b'{"id":"a"}'
         return News([b'{"id":"a"}'])
 
-    def read_machines(self) -> None:
+    def read_machines(self):
         """As they are."""
 
-    def read_decisions(self) -> tuple[list[Decision], Gap | None]:
+    def read_decisions(self):
         return [], None
 
 
 @pytest.fixture
-def sources() -> Sources:
+def sources():
     return Sources()
 
 
-def make(path: Path, sources: Any) -> Recorder:
+def make(path, sources):
     folder = Folder(path, 2**24)
     last = folder.take()
     return Recorder(
@@ -83,18 +81,18 @@ def make(path: Path, sources: Any) -> Recorder:
     )  # fmt: skip
 
 
-def read(path: Path) -> list[Step]:
+def read(path):
     return list(steps(path, 0, 1e11))
 
 
-def finish(recorder: Recorder) -> None:
+def finish(recorder):
     """Let a recorder end at once."""
     stop = threading.Event()
     stop.set()
     recorder.run(stop)
 
 
-def test_an_entry_has_what_came_and_how_far_it_goes(tmp_path: Path, sources: Sources) -> None:
+def test_an_entry_has_what_came_and_how_far_it_goes(tmp_path, sources):
     """The first has the whole state, the next what changed."""
     recorder = make(tmp_path, sources)
     sources.queued = [sample("m", NOW_S)]
@@ -115,7 +113,7 @@ def test_an_entry_has_what_came_and_how_far_it_goes(tmp_path: Path, sources: Sou
     finish(recorder)
 
 
-def test_a_source_that_is_away_keeps_nothing_else_up(tmp_path: Path, sources: Sources) -> None:
+def test_a_source_that_is_away_keeps_nothing_else_up(tmp_path, sources):
     """Its place does not move; it is told, and goes on when it is back."""
     recorder = make(tmp_path, sources)
     sources.away = {"redis"}
@@ -135,9 +133,7 @@ def test_a_source_that_is_away_keeps_nothing_else_up(tmp_path: Path, sources: So
     finish(recorder)
 
 
-def test_an_entry_that_the_disk_refused_is_written_when_there_is_room(
-    tmp_path: Path, sources: Sources, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_entry_that_the_disk_refused_is_written_when_there_is_room(tmp_path, sources, monkeypatch):
     """The same one, once; until then no message is taken."""
     recorder = make(tmp_path, sources)
     recorder.write()
@@ -154,7 +150,7 @@ def test_an_entry_that_the_disk_refused_is_written_when_there_is_room(
     finish(recorder)
 
 
-def test_the_next_recorder_goes_on_where_this_one_stopped(tmp_path: Path, sources: Sources) -> None:
+def test_the_next_recorder_goes_on_where_this_one_stopped(tmp_path, sources):
     """By the position of the last entry."""
     recorder = make(tmp_path, sources)
     sources.queued = [sample("m", NOW_S)]
@@ -168,14 +164,14 @@ def test_the_next_recorder_goes_on_where_this_one_stopped(tmp_path: Path, source
 MINUTE = NOW_S - NOW_S % 60
 
 
-def gathered(*raw: bytes, keys: list[bytes] | None = None) -> Gathering:
+def gathered(*raw, keys=None):
     """Messages taken, each under its machine's key unless told otherwise."""
     gathering = Gathering(Admission())
     gathering.take(raw, [NOW_S + 60] * len(raw), keys or [b"m"] * len(raw))
     return gathering
 
 
-def test_samples_of_a_minute_are_one_figure() -> None:
+def test_samples_of_a_minute_are_one_figure():
     """Weighted by their length; one whose middle lies in the next minute counts there."""
     raw = [sample("m", MINUTE + at, cpu) for at, cpu in ((10, 1.0), (20, 3.0), (64, 5.0), (66, 9.0))]
     load, usage = gathered(*raw).figures(Names(), Names(), NOW_S)
@@ -186,7 +182,7 @@ def test_samples_of_a_minute_are_one_figure() -> None:
     assert not len(usage)
 
 
-def test_a_report_is_a_figure_for_each_instance_and_for_what_belongs_to_none() -> None:
+def test_a_report_is_a_figure_for_each_instance_and_for_what_belongs_to_none():
     """A resource that was not measured is not known."""
     entries = {"a": InstanceMeans(cpu=1.5, memory=1e9), "b": InstanceMeans(memory=2e9)}
     report = InstanceReport(at=MINUTE + 9, interval_s=60.0, entries=entries, system=InstanceMeans(cpu=0.5))
@@ -199,7 +195,7 @@ def test_a_report_is_a_figure_for_each_instance_and_for_what_belongs_to_none() -
     np.testing.assert_array_equal(usage.values[1], np.array([1e9, 2e9, np.nan], np.float32))
 
 
-def test_what_cannot_be_used_is_counted() -> None:
+def test_what_cannot_be_used_is_counted():
     """A foreign key, no message, a clock that is days off; the rest is recorded."""
     good = sample("m", MINUTE)
     far = sample("m", MINUTE - 10 * 86_400)
@@ -210,7 +206,7 @@ def test_what_cannot_be_used_is_counted() -> None:
     assert gathering.take_refused() == {}
 
 
-def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_bounded(monkeypatch):
     """Beyond the bound a figure is left out and counted; known names go on."""
     monkeypatch.setattr("ops.record.gathering.NAMES_MAX", 1)
     raw = [sample(name, MINUTE + at) for name, at in (("m", 10), ("n", 10), ("m", 20))]
@@ -220,7 +216,7 @@ def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gathering.take_refused() == {"names": 1}
 
 
-def test_the_capacity_is_that_of_the_last_sample() -> None:
+def test_the_capacity_is_that_of_the_last_sample():
     """Of the resources that it has."""
     gathering = gathered(sample("m", MINUTE))
     gathering.figures(Names(), Names(), NOW_S)

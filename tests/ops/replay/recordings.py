@@ -1,9 +1,5 @@
 """Small recordings of a live fleet, as the recorder writes them."""
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
 import msgspec
 import numpy as np
 
@@ -11,21 +7,21 @@ from ops.record.entry import Entry, Facts, Figures, pack
 from ops.record.folder import Folder
 from schemas.resources import CPU, RESOURCES
 from schemas.rpc.request import Request
-from scorer.ledger.record.instance import Instance, copy_with, record_tail
+from scorer.ledger.record.instance import copy_with, record_tail
 from scorer.ledger.view.view import instance_of
 
 ORIGIN_S = 1_700_000_040.0 // 3600 * 3600
 """The beginning of an hour."""
 
 
-def record(number: int, minute: float, machine: str, state: str = "confirmed", **asked: Any) -> Instance:
+def record(number, minute, machine, state="confirmed", **asked):
     at = ORIGIN_S + 60 * minute
     made = instance_of(Request(**({"id": f"i{number}", "cpu": 2.0} | asked)), machine, at)
-    changed: Any = {"state": state, "reserved_at": at, "started_at": at if state != "reserved" else 0.0}
+    changed = {"state": state, "reserved_at": at, "started_at": at if state != "reserved" else 0.0}
     return copy_with(made, generation=number + 1, version=number + 1, **changed)
 
 
-def raw(instance: Instance) -> bytes:
+def raw(instance):
     """A record as the ledger stores it."""
     head = {
         name: getattr(instance, name)
@@ -34,7 +30,7 @@ def raw(instance: Instance) -> bytes:
     return msgspec.json.encode(head)[:-1] + b"," + record_tail(instance) + b"}"
 
 
-def cpu(rows: Sequence[int], minutes: Sequence[float], values: Sequence[float]) -> Figures:
+def cpu(rows, minutes, values):
     """Figures of CPU over the minutes that begin so many minutes after the origin."""
     table = np.full((len(RESOURCES), len(rows)), np.nan, np.float32)
     table[CPU] = values
@@ -42,7 +38,7 @@ def cpu(rows: Sequence[int], minutes: Sequence[float], values: Sequence[float]) 
     return Figures(np.array(rows, np.int64), until, np.full(len(rows), 60.0), table)
 
 
-def state(minute: float, machines: Sequence[str], instances: Sequence[Instance] = (), **more: Any) -> Entry:
+def state(minute, machines, instances=(), **more):
     return Entry(
         at=ORIGIN_S + 60 * minute,
         version="1",
@@ -56,15 +52,15 @@ def state(minute: float, machines: Sequence[str], instances: Sequence[Instance] 
     )
 
 
-def change(minute: float, *instances: Instance, **more: Any) -> Entry:
+def change(minute, *instances, **more):
     return Entry(at=ORIGIN_S + 60 * minute, instances=[raw(one) for one in instances], **more)
 
 
-def ended(instance: Instance, minute: float, kind: str = "released") -> Instance:
+def ended(instance, minute, kind="released"):
     return copy_with(instance, state=kind, ended_at=ORIGIN_S + 60 * minute, version=instance.version + 100)
 
 
-def write(path: Path, *entries: Entry) -> Path:
+def write(path, *entries):
     """A recording of these entries; a first one begins a file."""
     folder = Folder(path, 2**26)
     folder.take()
@@ -76,7 +72,7 @@ def write(path: Path, *entries: Entry) -> Path:
     return path
 
 
-def load(minutes: Sequence[float], values: Sequence[Sequence[float]]) -> Any:
+def load(minutes, values):
     """Packed load of the machines in the order of the state: a list of values by minute for each."""
     rows = [row for row, each in enumerate(values) for _ in each]
     return pack(cpu(rows, [*minutes] * len(values), [value for each in values for value in each]))

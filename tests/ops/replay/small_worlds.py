@@ -1,19 +1,13 @@
 """Worlds small enough to check by hand."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import numpy as np
 
-from ops.replay.simulator.interfaces import Moment
 from ops.replay.simulator.policies import ProfilePolicy
 from ops.replay.traces.openb import Lives
-from ops.replay.traces.trace import Trace, of_days
+from ops.replay.traces.trace import of_days
 from ops.replay.workload import Usage, Workload
 from ops.replay.worlds.worlds import Shape, build_world
 from schemas.resources import CPU, RESOURCES
-from schemas.rpc.request import Request
-from scorer.ranking.profiles.profile import Profile
 
 MINUTES = 240
 
@@ -21,21 +15,19 @@ MINUTES = 240
 class Observed(ProfilePolicy):
     """A profile's policy that keeps each moment in which it chooses; ``look`` gets it before any is placed."""
 
-    def __init__(self, profile: Profile, look: Callable[[Moment], None] = lambda moment: None) -> None:
+    def __init__(self, profile, look=lambda moment: None):
         super().__init__(profile)
-        self.moments: list[Moment] = []
+        self.moments = []
         self._look = look
 
-    def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
+    def choose(self, instances, requests, moment):
         if not self.moments or self.moments[-1].minute < moment.minute:
             self._look(moment)
             self.moments.append(moment)
         return super().choose(instances, requests, moment)
 
 
-def world(
-    cores: Sequence[float], instances: Sequence[tuple[float, float, int, int]], minutes: int = MINUTES, **more: Any
-) -> Workload:
+def world(cores, instances, minutes=MINUTES, **more):
     """A fleet of these cores, and instances of (cores asked, cores used, first minute, minutes of life)."""
     asked, used, start, life = (np.array(column) for column in zip(*instances, strict=True))
     count = len(instances)
@@ -67,7 +59,7 @@ def world(
     )
 
 
-def waves(sources: int = 24, seed: int = 5) -> Trace:
+def waves(sources=24, seed=5):
     """A trace of one day: daily waves of different heights and phases with noise, 300 s a cell."""
     generator = np.random.default_rng(seed)
     at = np.arange(288) / 288 * 2 * np.pi
@@ -76,6 +68,6 @@ def waves(sources: int = 24, seed: int = 5) -> Trace:
     return of_days("waves", 300.0, [f"w{number}" for number in range(sources)], load.astype(np.float32), None)
 
 
-def small_world(seed: int = 1, machines: int = 8, days: int = 1, **more: Any) -> Workload:
+def small_world(seed=1, machines=8, days=1, **more):
     lives = Lives(np.array([600.0, 1_200.0, 3_600.0]), np.array([1.0, 2.0, 4.0]), np.full(3, 2.0**32))
     return build_world(waves(), lives, Shape(machines=machines, days=days, per_machine=8, **more), seed)

@@ -12,7 +12,7 @@ from tests.ops.replay.report.test_comparison import WORLD
 from tests.ops.replay.worlds.test_workload_file import folder
 
 
-def test_a_workload_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_workload_is_compared(tmp_path, capsys):
     """The profiles asked for and the three references, with ratios to the first."""
     path = folder(tmp_path / "mine")
     assert main(["replay", str(path), "--profile", "kubernetes", "--profile", "windward", "--json"]) == 0
@@ -26,7 +26,7 @@ def test_a_workload_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert rows[0]["ratios"]["std"]["ratio"] == 1.0
 
 
-def test_the_table_is_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_is_for_people(tmp_path, capsys):
     """Titles say what is compared."""
     path = folder(tmp_path / "mine")
     assert main(["replay", str(path), "--profile", "windward"]) == 0
@@ -35,7 +35,7 @@ def test_the_table_is_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "oracle" in shown
 
 
-def test_a_profile_with_sums_by_class_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_profile_with_sums_by_class_is_compared(tmp_path, capsys):
     """Instances have a class in the table; the figures are those by class, and the references those of batch."""
     classes = "instance,asked_cores,start_s,end_s,priority_class\nweb,8,0,1200,\ndb,4,300,900,batch\n"
     path, mine = folder(tmp_path / "mine", instances=classes), tmp_path / "classes.toml"
@@ -52,7 +52,7 @@ def test_a_profile_with_sums_by_class_is_compared(tmp_path: Path, capsys: pytest
     assert "evictions an instance-hour" in shown
 
 
-def test_a_world_may_have_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_world_may_have_batch(tmp_path, capsys):
     """Beside prod, of the same trace."""
     trace = tmp_path / "mine.npz"
     load = 30 + 20 * np.sin(np.arange(288) / 20 + np.arange(6)[:, None])
@@ -88,13 +88,7 @@ def test_a_world_may_have_batch(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["one.json", "--baseline", "none"], "baseline: no policy 'none' in these files; there are p"),
     ],
 )
-def test_wrong_usage_is_one_line(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    message: str,
-) -> None:
+def test_wrong_usage_is_one_line(tmp_path, monkeypatch, capsys, arguments, message):
     """Exit 2 and what was wrong."""
     folder(tmp_path / "mine")
     (tmp_path / "a").mkdir()
@@ -107,9 +101,7 @@ def test_wrong_usage_is_one_line(
     assert message in capsys.readouterr().err
 
 
-def test_the_baseline_may_be_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_baseline_may_be_a_file(tmp_path, monkeypatch, capsys):
     """The others are compared with the profile in it, and moved."""
     folder(tmp_path / "mine")
     (tmp_path / "base.toml").write_text('[[filters]]\nuse = "fits"\n')
@@ -123,7 +115,7 @@ def test_the_baseline_may_be_a_file(
     assert all(row["ratios"] for row in rows)
 
 
-def test_results_of_parts_are_put_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_of_parts_are_put_together(tmp_path, capsys):
     """What two runs printed with --json is one comparison of both worlds."""
     path = folder(tmp_path / "mine")
     assert main(["replay", str(path), "--profile", "windward", "--json"]) == 0
@@ -145,16 +137,14 @@ SHOWN = BLOCK.findall(RESULTS)
 
 
 @pytest.mark.parametrize(("command", "tables"), SHOWN, ids=[command for command, _ in SHOWN])
-def test_the_tables_are_those_of_the_command(
-    command: str, tables: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_tables_are_those_of_the_command(command, tables, monkeypatch, capsys):
     """To draw a page anew, paste what the command prints in its place."""
     monkeypatch.chdir(ROOT)
     assert main(command.split()) == 0
     assert capsys.readouterr().out.strip() == tables.strip()
 
 
-def test_every_result_is_shown() -> None:
+def test_every_result_is_shown():
     """No file of results is without its tables."""
     shown = {command.split()[1] for command, _ in SHOWN}
     assert shown == {str(path.relative_to(ROOT)) for path in (ROOT / "docs/results").glob("*.json")}

@@ -2,7 +2,6 @@
 
 import gzip
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from tests.rows import each_row
 DATA = Path(__file__).parents[3].parent / "shared" / "data"
 
 
-def planetlab(path: Path) -> None:
+def planetlab(path):
     """Two slivers, one of them on two days."""
     np.savez(
         path, days=["a", "b"], cpu_a=np.full((2, 288), 10, np.uint8), machine_a=["h1_s", "h2_s"],
@@ -23,19 +22,19 @@ def planetlab(path: Path) -> None:
     )  # fmt: skip
 
 
-def smd(path: Path) -> None:
+def smd(path):
     """One server for two days."""
     x = np.tile(np.array([[0.5, 1, 0.25, 0, 0]], np.float32), (2_900, 1))
     np.savez(path, machines=["1-1"], columns=["cpu_r", "load_1", "mem_u", "eth1_fi", "eth1_fo"], **{"x_1-1": x})
 
 
-def gcd(path: Path) -> None:
+def gcd(path):
     """A job of two days, their order swapped, and one of a day."""
     cpu = np.array([[10], [20], [30]], np.float32).repeat(288, axis=1)
     np.savez(path, machine=["gcd-7_2", "gcd-7_1", "gcd-8_1"], slot_s=np.arange(288) * 300, cpu_pct=cpu, mem_pct=cpu)
 
 
-def bitbrains(path: Path) -> None:
+def bitbrains(path):
     """Two VMs, one without CPU."""
     cpu = np.full((2, 2 * 288), 50, np.float32)
     cpu[1] = np.nan
@@ -45,14 +44,14 @@ def bitbrains(path: Path) -> None:
     )  # fmt: skip
 
 
-def alibaba(path: Path) -> None:
+def alibaba(path):
     """A host with a line a minute."""
     lines = [f"m_1,{60 * k},{k % 3},50,0,0,0" for k in range(1441)]
     text = "machine,ts,cpu_pct,mem_pct,net_in_cum,net_out_cum,disk_pct\n" + "\n".join(lines)
     path.write_bytes(gzip.compress(text.encode()))
 
 
-def nab(path: Path) -> None:
+def nab(path):
     """A series of CPU, and one of another metric."""
     lines = [f"ec2_cpu_1,2014-02-14 {k // 12 % 24:02d}:{k % 12 * 5:02d}:00,25" for k in range(288)]
     path.write_text("series,timestamp,value\n" + "\n".join(lines) + "\nnet_in,2014-02-14 00:00:00,9\n")
@@ -70,7 +69,7 @@ def nab(path: Path) -> None:
     ],
     ids=["planetlab", "smd", "gcd", "bitbrains", "alibaba", "nab"],
 )
-def test_each_form_is_recognised(tmp_path: Path, write, name: str, family: str, days: list[int], mean: float) -> None:
+def test_each_form_is_recognised(tmp_path, write, name, family, days, mean):
     """By what is in the file: sources with their days, loads from 0 to 1."""
     write(tmp_path / name)
     trace = read_trace(tmp_path / name)
@@ -79,7 +78,7 @@ def test_each_form_is_recognised(tmp_path: Path, write, name: str, family: str, 
     assert len(trace.cpu) == sum(days)
 
 
-def test_days_of_a_job_are_joined_in_order(tmp_path: Path) -> None:
+def test_days_of_a_job_are_joined_in_order(tmp_path):
     """The Google trace names a job's days apart; the job is a source, and its kind."""
     gcd(tmp_path / "gcd.npz")
     trace = read_trace(tmp_path / "gcd.npz")
@@ -87,7 +86,7 @@ def test_days_of_a_job_are_joined_in_order(tmp_path: Path) -> None:
     assert trace.cpu[list(trace.sources[0]), 0].tolist() == pytest.approx([0.2, 0.1])
 
 
-def test_lives_are_those_of_scheduled_requests(tmp_path: Path) -> None:
+def test_lives_are_those_of_scheduled_requests(tmp_path):
     """Sizes in cores and bytes; what was never scheduled or deleted is left out."""
     path = tmp_path / "r.csv"
     path.write_text(
@@ -112,7 +111,7 @@ def test_lives_are_those_of_scheduled_requests(tmp_path: Path) -> None:
          "r.csv: no request was scheduled and deleted"),
     ],
 )  # fmt: skip
-def test_wrong_lives_are_told_where(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_wrong_lives_are_told_where(tmp_path, name, text, message):
     """File, column and row."""
     (tmp_path / name).write_text(text, encoding="latin1")
     with pytest.raises(WorkloadError) as caught:
@@ -139,7 +138,7 @@ def test_wrong_lives_are_told_where(tmp_path: Path, name: str, text: str, messag
         ("machine,ts,cpu_pct\nm,0,1\n", "n.csv has no mem_pct"),
     ],
 )
-def test_a_wrong_trace_is_told_where(tmp_path: Path, text: str, message: str) -> None:
+def test_a_wrong_trace_is_told_where(tmp_path, text, message):
     """File, column and row."""
     (tmp_path / "n.csv").write_text(text)
     with pytest.raises(WorkloadError) as caught:
@@ -167,7 +166,7 @@ DAYS = np.full((1, 288), 5.0)
         ),
     ],
 )
-def test_a_wrong_array_is_told(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
+def test_a_wrong_array_is_told(tmp_path, arrays, message):
     """By the name of the file."""
     np.savez(tmp_path / "t.npz", **arrays)
     with pytest.raises(WorkloadError) as caught:
@@ -175,7 +174,7 @@ def test_a_wrong_array_is_told(tmp_path: Path, arrays: dict[str, Any], message: 
     assert str(caught.value).startswith(f"t.npz: {message}")
 
 
-def test_the_parts_have_nothing_in_common() -> None:
+def test_the_parts_have_nothing_in_common():
     """No source and no day of one is in both; together they have every source."""
     days = np.zeros((80, 288), np.float32)
     trace = Trace(
@@ -201,7 +200,7 @@ def test_the_parts_have_nothing_in_common() -> None:
         ("nab_aws.csv.gz", 5),
     ],
 )
-def test_the_traces_themselves_are_read(name: str, sources: int) -> None:
+def test_the_traces_themselves_are_read(name, sources):
     """All their sources, between idle and full, without gaps."""
     trace = read_trace(DATA / name)
     assert len(trace.sources) == sources

@@ -3,7 +3,6 @@
 import itertools
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -18,37 +17,37 @@ from scorer.client import HealthResult, RankResult, Refusal
 class Fake(LocalProcess):
     """A process that is only told of."""
 
-    def __init__(self, name: str, events: list[str]) -> None:
+    def __init__(self, name, events):
         super().__init__(name, [], log=Path(f"{name}.log"))
         self.events = events
         self.alive = True
 
     @property
-    def running(self) -> bool:
+    def running(self):
         return self.alive
 
     @property
-    def exit_code(self) -> int | None:
+    def exit_code(self):
         return None if self.alive else 1
 
     @property
-    def pid(self) -> int:
+    def pid(self):
         return 7
 
-    def spawn(self) -> "Fake":
+    def spawn(self):
         self.alive = True
         self.events.append(f"spawn {self.name}")
         return self
 
-    def ask_to_stop(self) -> None:
+    def ask_to_stop(self):
         self.events.append(f"ask {self.name}")
 
-    def stop(self) -> None:
+    def stop(self):
         self.alive = False
         self.events.append(f"stop {self.name}")
 
 
-def revived_at(supervisor: Supervisor, process: Fake, now_s: float) -> float:
+def revived_at(supervisor, process, now_s):
     """Let the process end, watch ten times a second, return when it was started again."""
     process.alive = False
     while not process.alive:
@@ -58,9 +57,9 @@ def revived_at(supervisor: Supervisor, process: Fake, now_s: float) -> float:
     return now_s
 
 
-def test_the_pause_doubles_while_a_process_ends_soon_and_is_short_again_after_a_steady_time() -> None:
+def test_the_pause_doubles_while_a_process_ends_soon_and_is_short_again_after_a_steady_time():
     """1, 2, 4 seconds; after a minute of life 1 again."""
-    said: list[str] = []
+    said = []
     process = Fake("stream-1", [])
     supervisor = Supervisor(said.append)
     supervisor.add([process], 0.0)
@@ -75,14 +74,14 @@ def test_the_pause_doubles_while_a_process_ends_soon_and_is_short_again_after_a_
     assert said[1] == "stream-1 is started again, process 7"
 
 
-def test_the_pause_has_a_bound() -> None:
+def test_the_pause_has_a_bound():
     """A process that never comes up is tried twice a minute for ever."""
     assert backoff_s(10_000) == BACKOFF_S_MAX
 
 
-def test_what_depends_on_others_ends_first_and_a_tier_ends_together() -> None:
+def test_what_depends_on_others_ends_first_and_a_tier_ends_together():
     """The agent before the stream apps, these at once, the broker last."""
-    events: list[str] = []
+    events = []
     supervisor = Supervisor(lambda _: None)
     for tier in (["broker"], ["stream-1", "stream-2"], ["agent"]):
         supervisor.add([Fake(name, events) for name in tier], 0.0)
@@ -95,7 +94,7 @@ def test_what_depends_on_others_ends_first_and_a_tier_ends_together() -> None:
     assert len(supervisor.dead) == 4
 
 
-def health(**more: object) -> HealthResult:
+def health(**more):
     """Return a healthy answer about ten machines, with changes."""
     fields = {
         "ready": True, "scorer": "a", "version": "1", "uptime_s": 1.0, "machines": 10, "machines_with_data": 10,
@@ -105,7 +104,7 @@ def health(**more: object) -> HealthResult:
     return HealthResult(**(fields | more))
 
 
-def refused(**reasons: int) -> RankResult:
+def refused(**reasons):
     """Return an answer without a machine."""
     rows = [Refusal(filter="f", reason=reason.replace("_", " "), machines=count) for reason, count in reasons.items()]
     return RankResult(summary="no machine fits", refusals=rows)
@@ -122,12 +121,12 @@ def refused(**reasons: int) -> RankResult:
         pytest.param({"ledger_unaccepted": "e"}, RankResult(machine="m"), 10, "e", id="the ledger was emptied"),
     ],
 )
-def test_what_two_answers_tell(said: dict[str, object], rank: RankResult, recent: int, unfit: str) -> None:
+def test_what_two_answers_tell(said, rank, recent, unfit):
     """Recent machines, the newest sample, and why nothing is placed."""
     assert state_of(health(**said), rank, 100.0) == FleetState(recent, 97.0, unfit)
 
 
-def test_it_waits_for_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_waits_for_every_machine(monkeypatch):
     """However long the history takes, while it comes nearer; what it waits for is said, what else runs is called."""
     monkeypatch.setattr(up, "PATIENCE_S", 0.4)
     monkeypatch.setattr(up, "_SAY_S", 0.5)
@@ -140,7 +139,7 @@ def test_it_waits_for_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said[-1].startswith("waiting for data: ")
 
 
-def test_what_never_comes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_never_comes_is_an_error(monkeypatch):
     """It says how many machines have data, and why nothing is placed."""
     monkeypatch.setattr(up, "PATIENCE_S", 0.3)
     state = FleetState(3, 9.0, "2 machines refused: stale")
@@ -148,7 +147,7 @@ def test_what_never_comes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
         await_fleet(5, lambda: state, lambda _: None, lambda: None)
 
 
-def test_a_full_fleet_that_takes_nothing_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_fleet_that_takes_nothing_is_an_answer(monkeypatch):
     """Every machine has data, and none takes an instance: that is its state, and no reason to wait."""
     monkeypatch.setattr(up, "_UNFIT_S", 0.3)
     state = FleetState(5, 9.0, "no machine fits: limits 5")
@@ -163,18 +162,16 @@ def test_a_full_fleet_that_takes_nothing_is_an_answer(monkeypatch: pytest.Monkey
         ("redis://127.0.0.1:6379/0", "south", "WINDWARD_PREFIX=south"),
     ],
 )
-def test_the_command_to_try_next_reaches_this_stack(
-    url: str, prefix: str, variables: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_to_try_next_reaches_this_stack(url, prefix, variables, capsys):
     """By the variables that it needs, which `windward doctor` needs too, and no others."""
-    stack: Any = SimpleNamespace(redis_url=url, kafka="127.0.0.1:9092", rows=lambda: [("Kafka", "127.0.0.1:9092", "")])
+    stack = SimpleNamespace(redis_url=url, kafka="127.0.0.1:9092", rows=lambda: [("Kafka", "127.0.0.1:9092", "")])
     announce(stack, UpSettings(prefix=prefix), "")
     said = capsys.readouterr().out
     assert "ready: windward place --cpu 2 --memory 10G   (" in said
     assert [line for line in said.splitlines() if "export" in line] == [f"first: export {variables}"] * bool(variables)
 
 
-def test_the_environment_says_whom_one_asks_and_not_whom_one_feeds(tmp_path: Path) -> None:
+def test_the_environment_says_whom_one_asks_and_not_whom_one_feeds(tmp_path):
     """Only a flag, or the table of `up`, names servers; those started here have neither user nor SASL."""
     file = tmp_path / "settings.toml"
     file.write_text('[all]\nredis_url = "redis://fleet/0"\nkafka = "fleet:1"\nwindows_url = "redis://fleet/1"\n')

@@ -1,14 +1,11 @@
 """The live view: keys, 80 columns, one frame as text, a server that goes away; the fleet as the demo sees it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import redis
-from textual.pilot import Pilot
 from textual.widgets import DataTable, Input, Static
 
 from ops.top.app import TopApp
@@ -29,7 +26,7 @@ from ops.top.view import (
 )
 from schemas.process.tables import Screen
 from schemas.resources import CPU, RESOURCES
-from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table
+from schemas.tables.window_table import Header, decode_table, encode_table
 from scorer.planning.soon_hot import chances, margins
 from tests.rows import each_row
 from tests.window_tables import window_table
@@ -37,7 +34,7 @@ from tests.window_tables import window_table
 WINDOWS_S = (300, 900, 3600)
 
 
-def row(machine: str, cpu: float, *, memory: float = 0.5, age_s: float = 3.0, disk: float | None = None) -> Row:
+def row(machine, cpu, *, memory=0.5, age_s=3.0, disk=None):
     rest = {"nic": 0.1, "disk": disk}
     return Row(machine, (cpu, cpu, cpu), 0.05, (memory, memory, memory), rest, 0.2, cpu, age_s)
 
@@ -53,13 +50,11 @@ MOMENT = Moment(
 )  # fmt: skip
 
 
-def driven(
-    steps: Callable[[Pilot[None], TopApp], Awaitable[None]], moments: list[Moment | Exception] | None = None
-) -> TopApp:
+def driven(steps, moments=None):
     """Run the application at 80 columns, do the steps, return it."""
     left = list(moments or [])
 
-    def read() -> Moment:
+    def read():
         found = left.pop(0) if left else MOMENT
         if isinstance(found, Exception):
             raise found
@@ -67,7 +62,7 @@ def driven(
 
     app = TopApp(read, TopSettings(interval_s=3600))
 
-    async def run() -> None:
+    async def run():
         async with app.run_test(size=(80, 24)) as pilot:
             await app.workers.wait_for_complete()
             await pilot.pause()
@@ -77,7 +72,7 @@ def driven(
     return app
 
 
-def names(app: TopApp) -> list[str]:
+def names(app):
     shown = app.query_one(DataTable)
     return [str(shown.get_row_at(at)[0]) for at in range(shown.row_count)]
 
@@ -97,10 +92,10 @@ def names(app: TopApp) -> list[str]:
         pytest.param(["slash", *"rack-2", "enter", "escape"], [2, 3, 1], id="search ended"),
     ],
 )
-def test_keys(keys: list[str], wanted: list[int]) -> None:
+def test_keys(keys, wanted):
     """Each key changes what is shown, and in which order."""
 
-    async def steps(pilot: Pilot[None], app: TopApp) -> None:
+    async def steps(pilot, app):
         await pilot.press(*keys)
         await pilot.pause()
         assert [int(name[-5:]) for name in names(app)] == wanted
@@ -108,10 +103,10 @@ def test_keys(keys: list[str], wanted: list[int]) -> None:
     driven(steps)
 
 
-def test_at_80_columns_names_are_whole_and_nothing_scrolls() -> None:
+def test_at_80_columns_names_are_whole_and_nothing_scrolls():
     """Columns go instead."""
 
-    async def steps(pilot: Pilot[None], app: TopApp) -> None:
+    async def steps(pilot, app):
         shown = app.query_one(DataTable)
         assert shown.virtual_size.width <= 80
         titles = [str(column.label) for column in shown.columns.values()]
@@ -122,12 +117,12 @@ def test_at_80_columns_names_are_whole_and_nothing_scrolls() -> None:
     driven(steps)
 
 
-def test_at_80_columns_the_age_is_whole_beside_a_scroll_bar() -> None:
+def test_at_80_columns_the_age_is_whole_beside_a_scroll_bar():
     """Of a fleet that is longer than the terminal; the process at fault is in the first line."""
     many = replace(MOMENT, rows=ROWS * 20, problem="stream: not running: h-7")
     many = replace(many, rows=[replace(one, machine=f"m{at:05}") for at, one in enumerate(many.rows)])
 
-    async def steps(pilot: Pilot[None], app: TopApp) -> None:
+    async def steps(pilot, app):
         shown = app.query_one(DataTable)
         assert shown.virtual_size.width <= shown.scrollable_content_region.width
         assert str(shown.ordered_columns[-1].label) == "age"
@@ -136,7 +131,7 @@ def test_at_80_columns_the_age_is_whole_beside_a_scroll_bar() -> None:
     driven(steps, [many])
 
 
-def test_refusals_are_said_once_while_they_stay_the_same() -> None:
+def test_refusals_are_said_once_while_they_stay_the_same():
     """A newer decision with the same ones has said them."""
     decisions = [
         Decision(990.0, "b on m", "3 stale"),
@@ -147,10 +142,10 @@ def test_refusals_are_said_once_while_they_stay_the_same() -> None:
     assert [line.split("  ")[-1] for line in lines] == ["b on m: 3 stale", "a on m", "c: 1 x"]
 
 
-def test_a_server_that_is_away_leaves_the_last_moment_and_says_so() -> None:
+def test_a_server_that_is_away_leaves_the_last_moment_and_says_so():
     """And the view goes on when it is back."""
 
-    async def steps(pilot: Pilot[None], app: TopApp) -> None:
+    async def steps(pilot, app):
         app.look()
         await app.workers.wait_for_complete()
         await pilot.pause()
@@ -164,10 +159,10 @@ def test_a_server_that_is_away_leaves_the_last_moment_and_says_so() -> None:
     driven(steps, [MOMENT, redis.ConnectionError("gone"), MOMENT])
 
 
-def test_a_search_field_is_there_only_while_it_is_asked_for() -> None:
+def test_a_search_field_is_there_only_while_it_is_asked_for():
     """It takes no line of the machines otherwise."""
 
-    async def steps(pilot: Pilot[None], app: TopApp) -> None:
+    async def steps(pilot, app):
         assert not app.query_one("#filter", Input).display
         await pilot.press("slash")
         assert app.query_one("#filter", Input).display
@@ -175,7 +170,7 @@ def test_a_search_field_is_there_only_while_it_is_asked_for() -> None:
     driven(steps)
 
 
-def test_a_resource_that_no_machine_reports_has_no_column() -> None:
+def test_a_resource_that_no_machine_reports_has_no_column():
     """Where some do, the others have none; as JSON each row has every resource."""
     without = replace(MOMENT, rows=ROWS[:2])
     assert "disk" not in [column.title for column in columns(without)]
@@ -186,7 +181,7 @@ def test_a_resource_that_no_machine_reports_has_no_column() -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_a_frame_fits(width: int) -> None:
+def test_a_frame_fits(width):
     """Figures, machines, decisions as text; names and the shortest windows stay."""
     shown = frame(MOMENT, chosen(MOMENT, "cpu"), Screen(width), machines=2, decisions=5)
     table = [line for line in shown.splitlines() if "rack-1-node-00002" in line or "cpu 5m" in line]
@@ -196,7 +191,7 @@ def test_a_frame_fits(width: int) -> None:
     assert "10s ago  db-1 on" in shown
 
 
-def test_an_empty_fleet_is_shown(tmp_path: Path) -> None:
+def test_an_empty_fleet_is_shown(tmp_path):
     """Before the first sample; before the first answer of Redis nothing is said of the fleet."""
     assert "0 machines" in frame(Moment(1.0), [], Screen(80), machines=5, decisions=5)
     unread = frame(Moment(0.0), [], Screen(80), machines=5, decisions=5)
@@ -204,7 +199,7 @@ def test_an_empty_fleet_is_shown(tmp_path: Path) -> None:
     assert "0 machines" not in unread
 
 
-def test_every_machine_of_a_large_fleet_has_a_risk() -> None:
+def test_every_machine_of_a_large_fleet_has_a_risk():
     """Hot ones, too, which no scorer would offer. A machine without data has none."""
     count = 1_500
     used = np.linspace(0.0, 1.2, count)
@@ -225,7 +220,7 @@ def test_every_machine_of_a_large_fleet_has_a_risk() -> None:
 BOTH_S = (300, 3600)
 
 
-def table(names: list[str], cpu: list[float], coverage: float, at: list[float] | None = None) -> WindowTable:
+def table(names, cpu, coverage, at=None):
     """A table of machines of ten cores with the same coverage of both windows."""
     machines = len(names)
     shape = (len(BOTH_S), len(RESOURCES), machines)
@@ -240,7 +235,7 @@ def table(names: list[str], cpu: list[float], coverage: float, at: list[float] |
     return decode_table(encode_table(header, columns, "\n".join(names).encode()))
 
 
-def test_machines_of_all_partitions_are_joined_in_order() -> None:
+def test_machines_of_all_partitions_are_joined_in_order():
     """Names and columns keep together; an empty partition changes nothing."""
     view = join_tables([table(["a", "b"], [1, 2], 1.0), table([], [], 0.0), table(["c"], [4], 0.5)])
     assert view.names == ["a", "b", "c"]
@@ -252,9 +247,7 @@ def test_machines_of_all_partitions_are_joined_in_order() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "names", "utilization"), [(0, 9, ["b", "a"], 0.3), (9, 0, ["a", "b"], 0.1)]
 )
-def test_a_machine_in_two_partitions_has_one_row(
-    first: float, second: float, names: list[str], utilization: float
-) -> None:
+def test_a_machine_in_two_partitions_has_one_row(first, second, names, utilization):
     """That of the newer sample, whichever partition it is in."""
     tables = [table(["a", "b"], [1, 2], 1.0, [first, 5]), table(["a"], [3], 1.0, [second])]
     view = join_tables(tables)
@@ -263,14 +256,14 @@ def test_a_machine_in_two_partitions_has_one_row(
     assert view.covered(2) == pytest.approx([1.0, 1.0])
 
 
-def test_no_table_at_all_is_an_empty_fleet() -> None:
+def test_no_table_at_all_is_an_empty_fleet():
     """Before the stream app has written, nothing is shown and nothing fails."""
     view = join_tables([])
     assert view.names == []
     assert view.covered(200) == []
 
 
-def test_a_scorer_that_sees_only_measured_load_piles_a_burst_onto_one_machine() -> None:
+def test_a_scorer_that_sees_only_measured_load_piles_a_burst_onto_one_machine():
     """The comparison of the demo: one machine against many."""
     used, capacity = np.array([1.0, 2.0, 3.0]), np.full(3, 10.0)
     piled = spread(used, capacity, 2.0, least_used(used, capacity, 6))

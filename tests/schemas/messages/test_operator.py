@@ -1,7 +1,5 @@
 """What operators say of machines: defaults, and entries that cannot be read."""
 
-from typing import Any
-
 import pytest
 
 from schemas.messages.operator import (
@@ -15,7 +13,7 @@ from schemas.messages.operator import (
 )
 
 
-def test_an_operators_entry_lies_over_the_default() -> None:
+def test_an_operators_entry_lies_over_the_default():
     """Key by key, groups of thresholds as a whole, taints together, cordon if either."""
     default = read_operator_facts(
         {
@@ -48,7 +46,7 @@ def test_an_operators_entry_lies_over_the_default() -> None:
         ({"colour": 1}, "colour"),
     ],
 )
-def test_an_operators_entry_that_cannot_be_read_is_named(entry: dict[str, object], field: str) -> None:
+def test_an_operators_entry_that_cannot_be_read_is_named(entry, field):
     with pytest.raises(InvalidOperatorFacts, match=field):
         read_operator_facts(entry)
 
@@ -67,7 +65,7 @@ KEPT = {"cordon": True, "labels": {"rack": "a"}, "taints": [{"key": "spare"}]}
         ("a value that cannot be", {"share": {"cpu": 7}}, ["share"]),
     ],
 )
-def test_what_is_known_of_an_entry_is_read(name: str, more: dict[str, Any], problems: list[str]) -> None:
+def test_what_is_known_of_an_entry_is_read(name, more, problems):
     """The rest is told; a cordon, a label and a taint beside it hold."""
     with pytest.raises(InvalidOperatorFacts):
         read_operator_facts(KEPT | more)
@@ -79,7 +77,7 @@ def test_what_is_known_of_an_entry_is_read(name: str, more: dict[str, Any], prob
 
 
 @pytest.mark.parametrize("value", [7, None, [], "x"])
-def test_what_is_no_entry_says_nothing(value: Any) -> None:
+def test_what_is_no_entry_says_nothing(value):
     facts, unread = known_operator_facts(value)
     assert facts == OperatorFacts()
     assert len(unread) == 1

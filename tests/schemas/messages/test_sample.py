@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -26,8 +25,8 @@ from tests.schemas.test_json_schema import allows
 
 REASONS = {"empty", "too-long", "malformed", "version", "no-resource", "impossible"}
 
-CPU: dict[str, Any] = {"n": 10, "mean": 2.0, "m2": 1.0, "max": 3.0, "capacity": 8.0}
-GOOD: dict[str, Any] = {
+CPU = {"n": 10, "mean": 2.0, "m2": 1.0, "max": 3.0, "capacity": 8.0}
+GOOD = {
     "type": "sample",
     "v": 1,
     "machine": "m1",
@@ -37,19 +36,19 @@ GOOD: dict[str, Any] = {
     "interval_s": 10,
     "cpu": CPU,
 }
-FACTS: dict[str, Any] = {"type": "machine", "v": 1, "machine": "m1", "boot": 1, "at": 1.0}
+FACTS = {"type": "machine", "v": 1, "machine": "m1", "boot": 1, "at": 1.0}
 
 
-def without(field: str) -> dict[str, Any]:
+def without(field):
     return {key: value for key, value in GOOD.items() if key != field}
 
 
-def cpu(**changes: Any) -> dict[str, Any]:
+def cpu(**changes):
     """The good sample with other moments; None takes a field away."""
     return GOOD | {"cpu": {key: value for key, value in (CPU | changes).items() if value is not None}}
 
 
-REJECTED: list[tuple[str, Any, str, str]] = [
+REJECTED = [
     # name, message (bytes as they are, else made JSON), reason, part of the detail
     ("no value", None, "empty", "no value"),
     ("empty value", b"", "empty", "no value"),
@@ -132,7 +131,7 @@ REJECTED: list[tuple[str, Any, str, str]] = [
 
 
 @each_row(("name", "message", "reason", "detail"), REJECTED, ids=[row[0] for row in REJECTED])
-def test_a_wrong_message_is_refused_with_its_reason(name: str, message: Any, reason: str, detail: str) -> None:
+def test_a_wrong_message_is_refused_with_its_reason(name, message, reason, detail):
     """One of a closed set of reasons, and a detail that names the field or the trouble."""
     raw = message if message is None or isinstance(message, bytes) else json.dumps(message).encode()
     with pytest.raises(Rejected) as error:
@@ -142,11 +141,11 @@ def test_a_wrong_message_is_refused_with_its_reason(name: str, message: Any, rea
     assert str(error.value) == f"{error.value.reason}: {error.value.detail}"
 
 
-def test_every_reason_has_a_row() -> None:
+def test_every_reason_has_a_row():
     assert {row[2] for row in REJECTED} == REASONS
 
 
-ACCEPTED: list[tuple[str, dict[str, Any]]] = [
+ACCEPTED = [
     ("plain", GOOD),
     ("unknown fields", GOOD | {"future": {"a": [1]}, "gpu": 3}),
     ("longest machine id", GOOD | {"machine": "m" * 253}),
@@ -165,24 +164,24 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
 
 
 @each_row(("name", "message"), ACCEPTED, ids=[row[0] for row in ACCEPTED])
-def test_a_right_message_is_read(name: str, message: dict[str, Any]) -> None:
+def test_a_right_message_is_read(name, message):
     got = decode(json.dumps(message).encode())
     assert got.machine == message["machine"], name
 
 
-def test_a_message_of_the_largest_size_is_read() -> None:
+def test_a_message_of_the_largest_size_is_read():
     raw = json.dumps(GOOD).encode()
     assert decode(raw + b" " * (MESSAGE_BYTES_MAX - len(raw))) == decode(raw)
 
 
-def test_of_a_repeated_field_the_last_counts() -> None:
+def test_of_a_repeated_field_the_last_counts():
     """As most JSON readers do; it makes no difference to counting."""
     raw = json.dumps(GOOD).encode()
     got = decode(raw[:-1] + b',"seq":5}')
     assert got.seq == 5
 
 
-MACHINE_IDS: list[tuple[str, str, bool]] = [
+MACHINE_IDS = [
     ("host name", "db1", True),
     ("full name", "db1.eu-1.example.org", True),
     ("with a colon", "10.0.0.1:7001", True),
@@ -203,7 +202,7 @@ MACHINE_IDS: list[tuple[str, str, bool]] = [
 
 
 @each_row(("name", "machine", "good"), MACHINE_IDS, ids=[row[0] for row in MACHINE_IDS])
-def test_machine_ids_are_printable_ascii(name: str, machine: str, good: bool) -> None:
+def test_machine_ids_are_printable_ascii(name, machine, good):
     """So that they can be joined by newlines, logged and typed."""
     if good:
         check_machine_id(machine)
@@ -241,13 +240,13 @@ samples = st.builds(
 
 
 @given(sample=samples)
-def test_what_is_encoded_is_decoded(sample: Sample) -> None:
+def test_what_is_encoded_is_decoded(sample):
     """Every number to the bit, and what is absent stays absent."""
     assert decode(encode(sample)) == sample
 
 
 @given(raw=st.binary(max_size=200))
-def test_bytes_are_read_or_refused(raw: bytes) -> None:
+def test_bytes_are_read_or_refused(raw):
     try:
         decode(raw)
     except Rejected as error:
@@ -262,7 +261,7 @@ json_values = st.recursive(
 
 
 @given(field=st.sampled_from([*GOOD, "memory", "nic", "classes", "instances"]), value=json_values)
-def test_any_value_in_any_field_is_read_or_refused(field: str, value: Any) -> None:
+def test_any_value_in_any_field_is_read_or_refused(field, value):
     """And what is read is a sample that can be encoded again."""
     try:
         got = decode(msgspec.json.encode(GOOD | {field: value}))
@@ -273,20 +272,20 @@ def test_any_value_in_any_field_is_read_or_refused(field: str, value: Any) -> No
 
 
 GOLDEN = (Path(__file__).parents[1] / "golden" / "sample.v1.jsonl").read_bytes().splitlines()[-2:]
-REPORT: dict[str, Any] = {"at": 1_790_000_010.5, "interval_s": 60.0, "entries": {"redis-1": {"cpu": 0.5}}}
-SAMPLE: dict[str, Any] = {
+REPORT = {"at": 1_790_000_010.5, "interval_s": 60.0, "entries": {"redis-1": {"cpu": 0.5}}}
+SAMPLE = {
     "type": "sample", "v": 1, "machine": "m1", "boot": 1, "seq": 1, "at": 1_790_000_010.5, "interval_s": 10,
     "cpu": {"n": 10, "mean": 2.0, "m2": 1.0, "max": 3.0, "capacity": 8.0},
 }  # fmt: skip
 
 
-def read(report: Any) -> Sample:
+def read(report):
     message = decode(json.dumps(SAMPLE | {"instance_report": report}).encode())
     assert isinstance(message, Sample)
     return message
 
 
-REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
+REFUSED = [
     # name, changes of the report, reason, part of the detail
     ("no end", {"at": None}, "malformed", "`$.instance_report.at`"),
     ("after the sample", {"at": 1_790_000_011.0}, "impossible", "after the sample's end"),
@@ -305,22 +304,22 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
 
 
 @each_row(("name", "changes", "reason", "detail"), REFUSED)
-def test_what_cannot_be_is_refused_by_name(name: str, changes: dict[str, Any], reason: str, detail: str) -> None:
+def test_what_cannot_be_is_refused_by_name(name, changes, reason, detail):
     with pytest.raises(Rejected) as error:
         read(REPORT | changes)
     assert error.value.reason == reason, name
     assert detail in error.value.detail
 
 
-def test_a_report_may_leave_out_what_is_not_known() -> None:
+def test_a_report_may_leave_out_what_is_not_known():
     """A resource that cannot be measured is None, never 0; unknown fields and resources are passed over."""
     report = read(REPORT | {"newer": 1, "entries": {"a": {"gpu": 1.0}, "b": {"cpu": 0.0}}}).instance_report
     assert (report.system, report.part, report.parts) == (None, 1, 1)
     assert report.entries == {"a": InstanceMeans(), "b": InstanceMeans(cpu=0.0)}
-    assert report.entries["a"].cpu is None  # type: ignore[attr-defined]
+    assert report.entries["a"].cpu is None
 
 
-def test_the_schema_agrees() -> None:
+def test_the_schema_agrees():
     """The golden samples are valid by the JSON Schema; an entry that is no object is not."""
     assert all(allows("sample.v1.schema.json", json.loads(line)) for line in GOLDEN)
     wrong = SAMPLE | {"instance_report": REPORT | {"entries": {"a": 1}}}

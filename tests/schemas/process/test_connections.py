@@ -2,8 +2,6 @@
 
 import inspect
 import ssl
-from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
@@ -13,7 +11,7 @@ from redis.crc import key_slot
 
 from schemas.names import Names
 from schemas.process.connections import KafkaSettings, PipelineSettings, RedisSettings, WindowsSettings
-from schemas.process.redis_cluster import LOOK_S, RETRY_S, SLOTS, Address, NoNode, Topology, nodes_in, slot_of
+from schemas.process.redis_cluster import LOOK_S, RETRY_S, SLOTS, NoNode, Topology, nodes_in, slot_of
 from schemas.process.redis_url import connected, in_words, sentinels_in
 from schemas.process.settings import SettingsError, load_settings
 from tests.rows import each_row
@@ -34,7 +32,7 @@ jA8l7vckm26cTiXn65I+7YQVOsZMTGS0KFNAoQFqdQ==
 -----END CERTIFICATE-----
 """
 
-WRONG: list[tuple[str, type[Any], dict[str, str], str]] = [
+WRONG = [
     ("no port", KafkaSettings, {"kafka": "broker"}, "kafka: expected HOST:PORT, got 'broker'"),
     ("no host", KafkaSettings, {"kafka": ":9092"}, "kafka: expected HOST:PORT, got ':9092'"),
     ("port is text", KafkaSettings, {"kafka": "a:b"}, "kafka: expected HOST:PORT, got 'a:b'"),
@@ -100,7 +98,7 @@ WRONG: list[tuple[str, type[Any], dict[str, str], str]] = [
 
 
 @each_row(("name", "cls", "given", "wanted"), WRONG, ids=[row[0] for row in WRONG])
-def test_a_wrong_connection_is_refused_at_start(name: str, cls: type[Any], given: dict[str, str], wanted: str) -> None:
+def test_a_wrong_connection_is_refused_at_start(name, cls, given, wanted):
     """One line with the setting; no password in it."""
     environ = {f"WINDWARD_{key.upper()}": value for key, value in given.items()}
     with pytest.raises(SettingsError) as error:
@@ -110,7 +108,7 @@ def test_a_wrong_connection_is_refused_at_start(name: str, cls: type[Any], given
     assert "\n" not in str(error.value)
 
 
-def test_plain_kafka() -> None:
+def test_plain_kafka():
     """The bootstrap list, and no TLS."""
     settings = KafkaSettings(kafka="a:1, [::1]:2 ,b.example.org:3")
     assert settings.kafka_brokers == ["a:1", "[::1]:2", "b.example.org:3"]
@@ -125,7 +123,7 @@ def test_plain_kafka() -> None:
     ("security", "tls", "sasl"),
     [("PLAINTEXT", False, False), ("SSL", True, False), ("SASL_PLAINTEXT", False, True), ("SASL_SSL", True, True)],
 )
-def test_kafka_security(security: Any, tls: bool, sasl: bool) -> None:
+def test_kafka_security(security, tls, sasl):
     """What each protocol needs is given to kafka-python, under names it knows."""
     settings = KafkaSettings(kafka_security=security, kafka_sasl_username="u", kafka_sasl_password="hush")
     arguments = settings.kafka_python_arguments()
@@ -139,7 +137,7 @@ def test_kafka_security(security: Any, tls: bool, sasl: bool) -> None:
         assert arguments.keys() <= client.DEFAULT_CONFIG.keys()
 
 
-def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_no_certificate_is_named(tmp_path):
     bad = tmp_path / "bad.pem"
     bad.write_text("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
     with pytest.raises(SettingsError, match=r"^kafka_tls_ca_file: .*bad\.pem cannot be used: "):
@@ -150,7 +148,7 @@ def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
         RedisSettings(redis_url="rediss://h", redis_tls_ca_file=str(bad)).redis_arguments()
 
 
-def test_redis_arguments(tmp_path: Path) -> None:
+def test_redis_arguments(tmp_path):
     """What ``redis.Redis.from_url`` takes; TLS files only with rediss://."""
     pem = tmp_path / "ca.pem"
     pem.write_text(AUTHORITY)
@@ -173,7 +171,7 @@ def test_redis_arguments(tmp_path: Path) -> None:
     }
 
 
-def test_the_prefix_names_every_key_and_topic() -> None:
+def test_the_prefix_names_every_key_and_topic():
     """Two fleets on one broker and one Redis differ by it alone."""
     names = PipelineSettings(prefix="blue").names
     assert names.samples_topic == "blue.samples.v1"
@@ -197,19 +195,19 @@ WRONG_SENTINELS = [
 
 
 @pytest.mark.parametrize(("url", "hosts", "name", "server"), FORMS)
-def test_what_a_url_says_of_sentinels(url: str, hosts: list[tuple[str, int]], name: str, server: str) -> None:
+def test_what_a_url_says_of_sentinels(url, hosts, name, server):
     """Each sentinel with its port, the name, and what is the server's own."""
     assert sentinels_in(url) == (hosts, name, server)
 
 
 @each_row("url", WRONG_SENTINELS)
-def test_a_url_that_names_no_sentinels_is_refused(url: str) -> None:
+def test_a_url_that_names_no_sentinels_is_refused(url):
     with pytest.raises(ValueError):
         sentinels_in(url)
 
 
 @pytest.mark.parametrize("url", ["redis://a:1/2", "rediss://a", "unix:///run/s"])
-def test_one_server_is_that_of_redis_py(url: str) -> None:
+def test_one_server_is_that_of_redis_py(url):
     mine, theirs = connected(redis.Redis, url, username="u"), redis.Redis.from_url(url, username="u")
     assert mine.connection_pool.connection_class is theirs.connection_pool.connection_class
     assert mine.connection_pool.connection_kwargs["username"] == "u"
@@ -219,9 +217,9 @@ def test_one_server_is_that_of_redis_py(url: str) -> None:
 @each_row("kind", [redis.Redis, redis.asyncio.Redis])
 @each_row("tls", [False, True])
 @each_row("in_url", [False, True])
-def test_each_end_has_its_own_user(kind: Any, tls: bool, in_url: bool) -> None:
+def test_each_end_has_its_own_user(kind, tls, in_url):
     """The server's and the sentinels', in the URL or beside it; TLS goes to both."""
-    more: dict[str, Any] = {"ssl_ca_certs": "ca.pem"} if tls else {}
+    more = {"ssl_ca_certs": "ca.pem"} if tls else {}
     theirs = {"sentinel_username": "su", "sentinel_password": "sp"}
     options = "?sentinel_username=su&sentinel_password=sp" if in_url else ""
     scheme = "rediss" if tls else "redis"
@@ -245,7 +243,7 @@ def test_each_end_has_its_own_user(kind: Any, tls: bool, in_url: bool) -> None:
         assert of.get("ssl_ca_certs") == ("ca.pem" if tls else None)
 
 
-def test_an_error_names_each_sentinel_shortly() -> None:
+def test_an_error_names_each_sentinel_shortly():
     """By host and port; redis-py shows all arguments of its connections."""
     with (
         connected(redis.Redis, "redis+sentinel://127.0.0.1:1,localhost:2/m") as server,
@@ -258,12 +256,12 @@ def test_an_error_names_each_sentinel_shortly() -> None:
     assert len(said) < 120
 
 
-def test_sentinels_have_no_password_of_the_server() -> None:
+def test_sentinels_have_no_password_of_the_server():
     pool = connected(redis.Redis, "redis+sentinel://u:p@a/main").connection_pool
     assert pool.sentinel_manager.sentinels[0].connection_pool.connection_kwargs["password"] is None
 
 
-CLUSTERS: list[tuple[str, list[Address], str]] = [
+CLUSTERS = [
     ("redis+cluster://a:1", [("a", 1)], "redis://n:9/0"),
     ("redis+cluster://a,b:2,c/0", [("a", 6379), ("b", 2), ("c", 6379)], "redis://n:9/0"),
     ("rediss+cluster://u@a/", [("a", 6379)], "rediss://u@n:9/0"),
@@ -277,29 +275,29 @@ WRONG_NODES = [
 
 
 @pytest.mark.parametrize(("url", "hosts", "node"), CLUSTERS)
-def test_what_a_url_says_of_a_cluster(url: str, hosts: list[Address], node: str) -> None:
+def test_what_a_url_says_of_a_cluster(url, hosts, node):
     found = nodes_in(url)
     assert (found.hosts, found.url(("n", 9))) == (hosts, node)
 
 
 @each_row("url", WRONG_NODES)
-def test_a_url_that_names_no_nodes_is_refused(url: str) -> None:
+def test_a_url_that_names_no_nodes_is_refused(url):
     with pytest.raises(ValueError):
         nodes_in(url)
 
 
 @pytest.mark.parametrize("url", ["redis://a:1/2", "unix:///run/s", "redis+sentinel://a/main"])
-def test_another_url_is_no_cluster(url: str) -> None:
+def test_another_url_is_no_cluster(url):
     assert nodes_in(url) is None
 
 
 @each_row("key", ["", "a", "{a}b", "x{}y", "{a", "a}{b}", "{{a}}", "p:v1:windows:{12}:changes"])
-def test_the_slot_of_a_key_is_that_of_redis(key: str) -> None:
+def test_the_slot_of_a_key_is_that_of_redis(key):
     assert slot_of(key) == slot_of(key.encode()) == key_slot(key.encode())
 
 
 @pytest.mark.parametrize("prefix", ["windward", "a.b-c_D"])
-def test_all_keys_of_a_partition_share_a_slot(prefix: str) -> None:
+def test_all_keys_of_a_partition_share_a_slot(prefix):
     """Whatever the prefix: one transaction writes them."""
     names = Names(prefix)
     for number in (0, 7, 123):
@@ -310,10 +308,9 @@ def test_all_keys_of_a_partition_share_a_slot(prefix: str) -> None:
         assert {slot_of(key) for key in keys} == {slot_of(f"{{{number}}}")}
 
 
-def topology(*ranges: tuple[int, int, int], now_s: float = 0.0) -> Topology:
+def topology(*ranges, now_s=0.0):
     """Nodes whose first and last slot and port are given; the host is h, the node that was asked a:1."""
     nodes = nodes_in("redis+cluster://a:1,b:2")
-    assert nodes is not None
     found = Topology(nodes)
     found.learn([[first, last, [b"h", port, b"id"]] for first, last, port in ranges], ("a", 1), now_s)
     return found
@@ -323,7 +320,7 @@ KEY = "{0}"
 SLOT = slot_of(KEY)
 
 
-def test_which_node_has_a_key() -> None:
+def test_which_node_has_a_key():
     """By ranges of slots; one that no node has is told, and looked for again."""
     found = topology((0, SLOT - 1, 1), (SLOT, SLOT, 2), (SLOT + 2, SLOTS - 1, 3))
     assert found.at(KEY) == ("h", 2)
@@ -339,13 +336,13 @@ def test_which_node_has_a_key() -> None:
 
 
 @pytest.mark.parametrize("host", [b"", None, "?"])
-def test_a_node_that_does_not_know_its_name_is_the_one_asked(host: Any) -> None:
+def test_a_node_that_does_not_know_its_name_is_the_one_asked(host):
     found = topology((0, 1, 1))
     found.learn([[0, SLOTS - 1, [host, 7]]], ("a", 1), 0.0)
     assert found.at(KEY) == ("a", 7)
 
 
-def test_a_slot_that_moved_is_another_node_s_at_once() -> None:
+def test_a_slot_that_moved_is_another_node_s_at_once():
     """Before the next look, which is then due; a message without a host means the host that sent it."""
     found = topology((0, SLOTS - 1, 1))
     assert found.moved(SLOT, "", 5, ("h", 1)) == found.at(KEY) == ("h", 5)
@@ -356,7 +353,7 @@ def test_a_slot_that_moved_is_another_node_s_at_once() -> None:
     assert found.at(KEY) == ("h", 6)
 
 
-def test_a_node_that_is_away_is_tried_once_a_second_and_asked_last() -> None:
+def test_a_node_that_is_away_is_tried_once_a_second_and_asked_last():
     """The others are looked at until it answers, or has no slots any more."""
     found = topology((0, 99, 1), (100, SLOTS - 1, 2))
     found.failed(("h", 1), 10.0)
@@ -378,10 +375,9 @@ def test_a_node_that_is_away_is_tried_once_a_second_and_asked_last() -> None:
     assert not found.due(10.0 + 2 * LOOK_S)
 
 
-def test_nothing_is_known_at_first() -> None:
+def test_nothing_is_known_at_first():
     """It is looked for at once, and again as often as it is asked."""
     nodes = nodes_in("redis+cluster://a:1,b:2")
-    assert nodes is not None
     found = Topology(nodes)
     assert found.due(0.0)
     found.missed(0.0)

@@ -8,10 +8,7 @@ import ssl
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
@@ -28,27 +25,27 @@ THINGS = b'windward_test_things_total{fleet="windward"} 3.0'
 
 
 @pytest.fixture
-def registry() -> CollectorRegistry:
+def registry():
     registry = CollectorRegistry()
     Counter("windward_test_things", "Things", registry=registry).inc(3)
     return registry
 
 
 @pytest.fixture
-def port(registry: CollectorRegistry) -> Iterator[int]:
+def port(registry):
     with stopped(serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}), fleet="windward")) as server:
         yield server.port
 
 
 @contextmanager
-def stopped(server: PageServer) -> Iterator[PageServer]:
+def stopped(server):
     try:
         yield server
     finally:
         server.stop()
 
 
-def ask(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+def ask(port, path, method="GET", **headers):
     """Ask once; return status, headers with lower-case names, and the body."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
@@ -59,7 +56,7 @@ def ask(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int,
         connection.close()
 
 
-def closed_after_s(connection: socket.socket, deadline_s: float) -> float:
+def closed_after_s(connection, deadline_s):
     """Return after how long the other side closed a connection; fail at the deadline."""
     started = time.monotonic()
     connection.settimeout(deadline_s)
@@ -68,7 +65,7 @@ def closed_after_s(connection: socket.socket, deadline_s: float) -> float:
     return time.monotonic() - started
 
 
-def test_a_query_string_chooses_families(port: int) -> None:
+def test_a_query_string_chooses_families(port):
     """As Prometheus's own client has it; an unknown name is an empty page."""
     status, _, body = ask(port, "/metrics?name[]=windward_test_things_total")
     assert (status, THINGS in body, b"process_" in body) == (200, True, False)
@@ -77,7 +74,7 @@ def test_a_query_string_chooses_families(port: int) -> None:
 
 
 @pytest.mark.parametrize("path", ["/metrics?name[]=windward_test_things_total", "/live", "/ready", "/else"])
-def test_head_is_get_without_the_body(port: int, path: str) -> None:
+def test_head_is_get_without_the_body(port, path):
     """The same status and length, and nothing after the header."""
     status, headers, body = ask(port, path)
     for_head, its_headers, nothing = ask(port, path, "HEAD")
@@ -86,19 +83,19 @@ def test_head_is_get_without_the_body(port: int, path: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "X"])
-def test_other_methods_are_refused(port: int, method: str) -> None:
+def test_other_methods_are_refused(port, method):
     status, headers, _ = ask(port, "/metrics", method)
     assert (status, headers["allow"]) == (405, "GET, HEAD")
 
 
-def test_gzip_is_given_to_those_who_ask(port: int) -> None:
+def test_gzip_is_given_to_those_who_ask(port):
     _, headers, body = ask(port, "/metrics", **{"Accept-Encoding": "gzip"})
     assert headers["content-encoding"] == "gzip"
     assert THINGS in gzip.decompress(body)
     assert "content-encoding" not in ask(port, "/metrics")[1]
 
 
-def test_every_series_says_its_fleet(registry: CollectorRegistry) -> None:
+def test_every_series_says_its_fleet(registry):
     """Also those of the process itself; a label of that name that a metric has is not replaced."""
     Counter("windward_test_owned", "Has one", ["fleet"], registry=registry).labels("mine").inc()
     with stopped(serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}), fleet="north")) as server:
@@ -111,7 +108,7 @@ def test_every_series_says_its_fleet(registry: CollectorRegistry) -> None:
     assert set(fleets.values()) == {"north"}
 
 
-def test_open_metrics_is_given_to_those_who_ask(port: int) -> None:
+def test_open_metrics_is_given_to_those_who_ask(port):
     """Its parser reads the page to the end; text is the default."""
     _, headers, body = ask(port, "/metrics", Accept="application/openmetrics-text; version=1.0.0")
     assert headers["content-type"].startswith("application/openmetrics-text")
@@ -120,13 +117,13 @@ def test_open_metrics_is_given_to_those_who_ask(port: int) -> None:
     assert ask(port, "/metrics")[1]["content-type"].startswith("text/plain; version=0.0.4")
 
 
-def test_no_series_is_doubled_by_its_time_of_creation(port: int) -> None:
+def test_no_series_is_doubled_by_its_time_of_creation(port):
     """``_created`` is in neither format."""
     for accept in ("text/plain", "application/openmetrics-text; version=1.0.0"):
         assert b"_created" not in ask(port, "/metrics", Accept=accept)[2]
 
 
-def test_one_answer_is_one_write(port: int) -> None:
+def test_one_answer_is_one_write(port):
     """Header and body arrive in one read: two writes would wait for each other's acknowledgement."""
     with socket.create_connection(("127.0.0.1", port), 5) as connection:
         for _ in range(20):
@@ -134,13 +131,13 @@ def test_one_answer_is_one_write(port: int) -> None:
             assert connection.recv(65_536).endswith(b'\r\n\r\n{"live":true}')
 
 
-def test_a_server_that_is_woken_while_it_is_told_to_stop(registry: CollectorRegistry) -> None:
+def test_a_server_that_is_woken_while_it_is_told_to_stop(registry):
     """Its descriptors are closed after the last write to them: a number that is free again may be another file's."""
     server = serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}), fleet="windward")
     trigger = server._server.trigger
     write = trigger._physical_pull
 
-    def woken_by_another_too() -> None:
+    def woken_by_another_too():
         write()
         server._thread.join(0.3)
         write()
@@ -159,7 +156,7 @@ def test_a_server_that_is_woken_while_it_is_told_to_stop(registry: CollectorRegi
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"400"),
     ],
 )
-def test_a_bad_request_is_refused_and_the_next_is_served(port: int, request_: bytes, status: bytes) -> None:
+def test_a_bad_request_is_refused_and_the_next_is_served(port, request_, status):
     """Not HTTP, a header without end, a body nobody wants, TLS on a plain port."""
     with socket.create_connection(("127.0.0.1", port), 5) as connection:
         connection.sendall(request_)
@@ -168,7 +165,7 @@ def test_a_bad_request_is_refused_and_the_next_is_served(port: int, request_: by
 
 
 @pytest.fixture
-def hurried() -> Iterator[PageServer]:
+def hurried():
     """A server with room for four connections, which waits a second for each."""
     server = PageServer(
         Pages(metrics_of(CollectorRegistry(), "windward"), lambda: (True, {})),
@@ -182,7 +179,7 @@ def hurried() -> Iterator[PageServer]:
 
 
 @pytest.mark.parametrize("slowly", [b"", b"G", b"GET /live HTTP/1.1\r\nX: 1\r\n"])
-def test_a_connection_that_asks_nothing_is_closed(hurried: PageServer, slowly: bytes) -> None:
+def test_a_connection_that_asks_nothing_is_closed(hurried, slowly):
     """Silent, or with half a request, however often it sends a byte more of it."""
     with socket.create_connection(("127.0.0.1", hurried.port), 5) as connection:
         started = time.monotonic()
@@ -201,11 +198,11 @@ def test_a_connection_that_asks_nothing_is_closed(hurried: PageServer, slowly: b
         assert 0.9 < time.monotonic() - started < 8
 
 
-def test_readers_that_do_not_read_hold_a_bounded_amount() -> None:
+def test_readers_that_do_not_read_hold_a_bounded_amount():
     """Those that wait longest are closed before another answer is made; one that reads has its whole page."""
     page, most = 16 * 2**20, 40 * 2**20
 
-    def big(_: object, start_response: Any) -> list[bytes]:
+    def big(_, start_response):
         start_response("200 OK", [("Content-Length", str(page))])
         return [b"x" * page]
 
@@ -225,7 +222,7 @@ def test_readers_that_do_not_read_hold_a_bounded_amount() -> None:
     assert highest <= most + 2 * page
 
 
-def test_a_connection_is_kept_between_scrapes(hurried: PageServer) -> None:
+def test_a_connection_is_kept_between_scrapes(hurried):
     """Within the timeout the same one serves again; then it is closed."""
     with socket.create_connection(("127.0.0.1", hurried.port), 5) as connection:
         for _ in range(3):
@@ -234,7 +231,7 @@ def test_a_connection_is_kept_between_scrapes(hurried: PageServer) -> None:
         assert closed_after_s(connection, 8) > 0.8
 
 
-def test_a_scrape_gets_past_idle_connections(hurried: PageServer) -> None:
+def test_a_scrape_gets_past_idle_connections(hurried):
     """At the limit the longest idle one is closed, so the newest is always served."""
     idle = [socket.create_connection(("127.0.0.1", hurried.port), 5) for _ in range(40)]
     try:
@@ -244,10 +241,10 @@ def test_a_scrape_gets_past_idle_connections(hurried: PageServer) -> None:
             connection.close()
 
 
-def test_a_reader_that_does_not_read_stops_no_other(registry: CollectorRegistry) -> None:
+def test_a_reader_that_does_not_read_stops_no_other(registry):
     body = b"x" * 20_000_000
 
-    def big(environ: dict[str, Any], start: Callable[..., object]) -> list[bytes]:
+    def big(environ, start):
         start("200 OK", [("Content-Length", str(len(body)))])
         return [body]
 
@@ -270,7 +267,7 @@ def test_a_reader_that_does_not_read_stops_no_other(registry: CollectorRegistry)
 
 
 @pytest.mark.parametrize("given", ["", "Basic", "Basic !", "Bearer x", "Basic " + base64.b64encode(b"a:c").decode()])
-def test_pages_with_a_password_want_it(registry: CollectorRegistry, given: str) -> None:
+def test_pages_with_a_password_want_it(registry, given):
     """All but ``/live``."""
     pages = Pages(metrics_of(registry, "windward"), lambda: (True, {}), ("a", "b"))
     with stopped(PageServer(pages, "127.0.0.1", 0)) as server:
@@ -280,7 +277,7 @@ def test_pages_with_a_password_want_it(registry: CollectorRegistry, given: str) 
         assert ask(server.port, "/metrics", Authorization=right)[0] == ask(server.port, "/live")[0] == 200
 
 
-def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
+def certificate(folder):
     """Return a certificate for 127.0.0.1, and a server's context with it."""
     cert, key = folder / "cert.pem", folder / "key.pem"
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
@@ -293,7 +290,7 @@ def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # ssl itself drops what has left
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
-def test_a_listener_with_tls_goes_on_after_clients_that_leave(tmp_path: Path, said: bytes) -> None:
+def test_a_listener_with_tls_goes_on_after_clients_that_leave(tmp_path, said):
     """They reset before they are accepted, without TLS, or inside of the handshake: 500 times."""
     _, context = certificate(tmp_path)
     with stopped(
@@ -313,11 +310,11 @@ def test_a_listener_with_tls_goes_on_after_clients_that_leave(tmp_path: Path, sa
 
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-def test_a_listener_goes_on_after_any_failure_of_a_connection(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listener_goes_on_after_any_failure_of_a_connection(port, monkeypatch):
     """Whatever the connection's constructor raises."""
     for kind in (OSError, ssl.SSLError, MemoryError, ValueError, RuntimeError):
 
-        def fails(*_: object, kind: type[Exception] = kind, **__: object) -> None:
+        def fails(*_, kind=kind, **__):
             raise kind
 
         with monkeypatch.context() as patched:
@@ -327,7 +324,7 @@ def test_a_listener_goes_on_after_any_failure_of_a_connection(port: int, monkeyp
         assert ask(port, "/live")[0] == 200
 
 
-def test_a_process_whose_listener_ended_is_not_ready(registry: CollectorRegistry) -> None:
+def test_a_process_whose_listener_ended_is_not_ready(registry):
     server = serve_pages(registry, "127.0.0.1", 0, always_ready, fleet="windward")
     ready = while_accepting(server, lambda: (True, {"machines": 3}))
     assert ready() == (True, {"machines": 3})
@@ -337,12 +334,12 @@ def test_a_process_whose_listener_ended_is_not_ready(registry: CollectorRegistry
     assert "accepts no connections" in details["error"]
 
 
-def test_tls_is_spoken_and_a_silent_client_blocks_no_other(tmp_path: Path) -> None:
+def test_tls_is_spoken_and_a_silent_client_blocks_no_other(tmp_path):
     """A large page arrives whole; one that never shakes hands, and one without TLS, are dropped."""
     cert, context = certificate(tmp_path)
     body = bytes(range(256)) * 20_000
 
-    def big(environ: dict[str, Any], start: Callable[..., object]) -> list[bytes]:
+    def big(environ, start):
         start("200 OK", [])
         return [body]
 
@@ -369,10 +366,10 @@ def test_tls_is_spoken_and_a_silent_client_blocks_no_other(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("size", "status"), [(0, 200), (1_000_000, 200), (1_000_001, 413)])
-def test_a_body_is_read_up_to_its_bound(size: int, status: int) -> None:
+def test_a_body_is_read_up_to_its_bound(size, status):
     """In one piece; a longer one is refused before it is read."""
 
-    def length(environ: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
+    def length(environ, start):
         start("200 OK", [])
         return [str(len(environ["wsgi.input"].read())).encode()]
 
@@ -388,12 +385,12 @@ def test_a_body_is_read_up_to_its_bound(size: int, status: int) -> None:
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "256.1.1.1", "192.0.2.1"])
-def test_a_wrong_address_is_a_wrong_setting(registry: CollectorRegistry, host: str) -> None:
+def test_a_wrong_address_is_a_wrong_setting(registry, host):
     with pytest.raises(SettingsError, match=r"^metrics_port: cannot listen on "):
         serve_pages(registry, host, 0, lambda: (True, {}), fleet="windward")
 
 
-def test_a_stopped_server_frees_its_port(registry: CollectorRegistry) -> None:
+def test_a_stopped_server_frees_its_port(registry):
     server = serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}), fleet="windward")
     with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
         assert ask(server.port, "/live")[0] == 200
@@ -414,7 +411,7 @@ class Metrics(Table):
     seconds = histogram("windward_try_seconds", "Time", (1.0, 2.0), verb=("get",))
 
 
-def test_known_labels_begin_at_0() -> None:
+def test_known_labels_begin_at_0():
     """All combinations of them; a label whose values are not known has none, and a metric without labels is 0."""
     lines = generate_latest(Metrics("7").registry).decode().splitlines()
     shown = [line for line in lines if not line.startswith("#") and "_created" not in line]
@@ -427,7 +424,7 @@ def test_known_labels_begin_at_0() -> None:
     assert 'windward_try_build_info{version="7"} 1.0' in shown
 
 
-def test_each_table_counts_for_itself() -> None:
+def test_each_table_counts_for_itself():
     one, other = Metrics(), Metrics()
     one.done.labels("a", "ok").inc()
     assert 'windward_try_done_total{kind="a",result="ok"} 0.0' in generate_latest(other.registry).decode()

@@ -15,8 +15,7 @@ from schemas.names import Names
 from schemas.process.connections import RedisSettings
 from schemas.process.run import Process, run
 from schemas.process.settings import setting
-from schemas.process.signals import Stop
-from tests.conftest import Valkey, free_port
+from tests.conftest import free_port
 
 pytestmark = pytest.mark.integration
 
@@ -29,18 +28,18 @@ class Settings(RedisSettings):
     metrics_port: int = setting(0, "port")
 
 
-def test_a_process_begins_works_and_ends(valkey: Valkey, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_process_begins_works_and_ends(valkey, capsys):
     """Its page and its heartbeat are there while it works; SIGHUP reads again, SIGTERM ends it; then all is closed."""
     port, names, beats = free_port(), Names("try-run"), valkey.connect()
     key, seen, clock = names.processes("load-watcher"), list[Any](), list[float]()
 
-    def build(settings: Settings, environ: Any) -> Process:
+    def build(settings, environ):
         assert environ == {"A": "b"}
         os.kill(os.getpid(), signal.SIGHUP)  # what is built may listen already: no signal ends it
         registry = CollectorRegistry()
         Gauge("windward_try_up", "1", registry=registry).set(1)
 
-        def work(stop: Stop) -> None:
+        def work(stop):
             os.kill(os.getpid(), signal.SIGHUP)
             page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
             seen.append('windward_try_up{fleet="try-run"} 1.0' in page)
@@ -71,12 +70,12 @@ def test_a_process_begins_works_and_ends(valkey: Valkey, capsys: pytest.CaptureF
     assert said == ["watcher.start name=one x=1", "watcher.profiles.reloaded", "watcher.stop name=one"]
 
 
-def test_what_was_built_is_closed_where_the_work_fails(valkey: Valkey) -> None:
+def test_what_was_built_is_closed_where_the_work_fails(valkey):
     """The error goes on; the heartbeat stays, so that the process is missed."""
-    closed: list[str] = []
+    closed = []
 
-    def build(_settings: Settings, _environ: Any) -> Process:
-        def work(_stop: Stop) -> None:
+    def build(_settings, _environ):
+        def work(_stop):
             raise RuntimeError("broken")
 
         found = Process(work=work)

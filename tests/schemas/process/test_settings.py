@@ -1,9 +1,7 @@
 """Settings: what wins, what is refused, and that a refusal is one line with the setting and its source."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pytest
 from msgspec import Meta
@@ -26,7 +24,7 @@ class Example:
     high: dict[str, float] = setting({}, "per cent")
     password: str | None = setting(None, "a secret", secret=True)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         if list(self.windows_s) != sorted(self.windows_s):
             raise ValueError(f"windows_s: expected an ascending list, got {list(self.windows_s)}")
         if self.kind == "b" and self.password is None:
@@ -55,20 +53,18 @@ class Required:
     url: str = setting(help="where")
 
 
-def load(
-    argv: list[str] | None = None, environ: Mapping[str, str] | None = None, config: Path | None = None
-) -> Example:
+def load(argv=None, environ=None, config=None):
     flags = ["--config", str(config), *(argv or [])] if config else argv or []
     return load_settings(Example, "example", flags, environ or {})
 
 
-def file(directory: Path, text: str | bytes) -> Path:
+def file(directory, text):
     path = directory / "windward.toml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 
 
-def test_defaults_hold_when_nothing_is_said() -> None:
+def test_defaults_hold_when_nothing_is_said():
     assert load() == Example()
     assert load().labels is not load().labels
 
@@ -87,22 +83,20 @@ LAYERS = [
 
 
 @each_row(("name", "text", "variable", "argument", "wanted"), LAYERS, ids=[r[0] for r in LAYERS])
-def test_the_later_layer_wins(
-    tmp_path: Path, name: str, text: str | None, variable: str | None, argument: str | None, wanted: int
-) -> None:
+def test_the_later_layer_wins(tmp_path, name, text, variable, argument, wanted):
     """Defaults < [all] < [command] < environment < flags."""
     environ = {"WINDWARD_COUNT": variable} if variable else {}
     argv = ["--count", argument] if argument else []
     assert load(argv, environ, file(tmp_path, text) if text else None).count == wanted, name
 
 
-def test_each_setting_comes_from_its_own_layer(tmp_path: Path) -> None:
+def test_each_setting_comes_from_its_own_layer(tmp_path):
     config = file(tmp_path, '[all]\nname = "all"\nelsewhere = 3\n[example]\ninterval_s = 30\nloud = true')
     got = load(["--kind", "a"], {"WINDWARD_COUNT": "7", "WINDWARD_OTHER": "x"}, config)
     assert got == Example(name="all", interval_s=30.0, loud=True, count=7)
 
 
-def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
+def test_the_file_may_be_named_by_the_environment(tmp_path):
     """``WINDWARD_CONFIG``; the flag wins."""
     first, second = tmp_path / "1.toml", tmp_path / "2.toml"
     first.write_text("[example]\ncount = 1")
@@ -111,7 +105,7 @@ def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
     assert load(["--config", str(first)], {"WINDWARD_CONFIG": str(second)}).count == 1
 
 
-VALUES: list[tuple[str, list[str], dict[str, str], str, dict[str, Any]]] = [
+VALUES = [
     ("list with commas", ["--windows-s", "10,20"], {}, "", {"windows_s": (10, 20)}),
     ("list by repeating", ["--windows-s", "10", "--windows-s", "20"], {}, "", {"windows_s": (10, 20)}),
     ("list, mixed", ["--windows-s", "10,20", "--windows-s", "30"], {}, "", {"windows_s": (10, 20, 30)}),
@@ -139,15 +133,13 @@ VALUES: list[tuple[str, list[str], dict[str, str], str, dict[str, Any]]] = [
 
 
 @each_row(("name", "argv", "environ", "text", "wanted"), VALUES, ids=[row[0] for row in VALUES])
-def test_values_are_read(
-    tmp_path: Path, name: str, argv: list[str], environ: dict[str, str], text: str, wanted: dict[str, Any]
-) -> None:
+def test_values_are_read(tmp_path, name, argv, environ, text, wanted):
     """Lists, pairs, switches and numbers, from each layer."""
     config = file(tmp_path, text if text.startswith("[") else f"[example]\n{text}")
     assert load(argv, environ, config) == Example(**wanted), name
 
 
-WRONG: list[tuple[str, list[str], dict[str, str], str | bytes, str]] = [
+WRONG = [
     ("not a number", ["--count", "x"], {}, "", "count: expected a whole number, got 'x' (flag --count)"),
     (
         "too small",
@@ -220,9 +212,7 @@ WRONG: list[tuple[str, list[str], dict[str, str], str | bytes, str]] = [
 
 
 @each_row(("name", "argv", "environ", "text", "wanted"), WRONG, ids=[row[0] for row in WRONG])
-def test_a_wrong_setting_is_one_line_that_names_it(
-    tmp_path: Path, name: str, argv: list[str], environ: dict[str, str], text: str | bytes, wanted: str
-) -> None:
+def test_a_wrong_setting_is_one_line_that_names_it(tmp_path, name, argv, environ, text, wanted):
     """The setting, what was expected, what came, and where from; a secret's value is never shown."""
     config = file(tmp_path, text) if text else None
     with pytest.raises(SettingsError) as error:
@@ -233,7 +223,7 @@ def test_a_wrong_setting_is_one_line_that_names_it(
     assert "4711" not in message
 
 
-def test_a_secret_comes_from_its_variable_or_a_file(tmp_path: Path) -> None:
+def test_a_secret_comes_from_its_variable_or_a_file(tmp_path):
     """The variable wins over ``_FILE``, both over the settings file; a trailing line end is not part of it."""
     secret = tmp_path / "secret"
     secret.write_bytes(b"from a file \r\n")
@@ -247,12 +237,12 @@ def test_a_secret_comes_from_its_variable_or_a_file(tmp_path: Path) -> None:
         load([], by_file)
 
 
-def test_only_secrets_are_read_from_files() -> None:
+def test_only_secrets_are_read_from_files():
     """``WINDWARD_NAME_FILE`` means nothing."""
     assert load([], {"WINDWARD_NAME_FILE": "/etc/hostname"}).name is None
 
 
-def test_help_lists_every_setting_but_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_setting_but_no_secret(capsys):
     """With its default; a percent sign in the text does no harm."""
     with pytest.raises(SystemExit) as stopped:
         load(["--help"])
@@ -264,23 +254,23 @@ def test_help_lists_every_setting_but_no_secret(capsys: pytest.CaptureFixture[st
     assert "password" not in shown
 
 
-def test_positional_settings_have_no_flag() -> None:
+def test_positional_settings_have_no_flag():
     assert load_settings(Positional, "p", ["a.json"], {}) == Positional(file="a.json")
     assert load_settings(Positional, "p", ["--top", "2", "a.json"], {}).top == 2
     with pytest.raises(SettingsError, match="required: FILE"):
         load_settings(Positional, "p", [], {})
 
 
-def test_arguments_are_not_split_at_commas() -> None:
+def test_arguments_are_not_split_at_commas():
     """An id, a file or a JSON text that stands as an argument may hold commas."""
     assert load_settings(Words, "x", ["set", '{"a": 1, "b": 2}'], {}).words == ("set", '{"a": 1, "b": 2}')
 
 
-def test_a_required_setting_says_how_to_give_it() -> None:
+def test_a_required_setting_says_how_to_give_it():
     with pytest.raises(SettingsError, match=r"^url is required: give --url or WINDWARD_URL$"):
         load_settings(Required, "r", [], {})
     assert load_settings(Required, "r", [], {"WINDWARD_URL": "x"}).url == "x"
 
 
-def test_the_flag_of_a_setting() -> None:
+def test_the_flag_of_a_setting():
     assert flag("interval_s") == "--interval-s"

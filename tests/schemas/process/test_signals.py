@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,7 +14,7 @@ NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
+def handlers():
     """Put back the handlers that were there."""
     before = [signal.getsignal(number) for number in NUMBERS]
     yield
@@ -24,7 +23,7 @@ def handlers() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_process_is_told_to_stop(number: signal.Signals) -> None:
+def test_a_process_is_told_to_stop(number):
     """Nothing is read again."""
     stop, calls = Stop(), list[str]()
     handle_signals(stop, lambda: calls.append("read"), lambda error: calls.append(str(error)))
@@ -34,11 +33,11 @@ def test_a_process_is_told_to_stop(number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("error", [None, ValueError("line 3"), RecursionError("too deep")])
-def test_profiles_are_read_again_and_an_error_ends_nothing(error: Exception | None) -> None:
+def test_profiles_are_read_again_and_an_error_ends_nothing(error):
     """The error is handed on, for the log."""
     stop, called, refused = Stop(), threading.Event(), list[Exception]()
 
-    def read_again() -> None:
+    def read_again():
         called.set()
         if error is not None:
             raise error
@@ -50,7 +49,7 @@ def test_profiles_are_read_again_and_an_error_ends_nothing(error: Exception | No
     assert refused == ([] if error is None else [error])
 
 
-def test_beside_the_main_thread_the_handlers_stay() -> None:
+def test_beside_the_main_thread_the_handlers_stay():
     """Python takes handlers from the main thread alone; a test that runs a scorer in another has its own."""
     before = signal.getsignal(signal.SIGTERM)
     thread = threading.Thread(target=handle_signals, args=(Stop(), lambda: None, print))
@@ -75,18 +74,18 @@ signal.setitimer(signal.ITIMER_REAL, 0)
 """
 
 
-def test_signals_that_follow_each_other_do_not_lock_the_process() -> None:
+def test_signals_that_follow_each_other_do_not_lock_the_process():
     """A second one comes while the first is handled, or as the process begins to wait."""
     subprocess.run([sys.executable, "-c", STORM], check=True, timeout=30)
 
 
-def test_a_signal_between_the_look_and_the_sleep_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_between_the_look_and_the_sleep_is_seen(monkeypatch):
     """No thread is asleep yet that it could wake."""
     stop = Stop()
     sleep = stop._cond.wait
 
-    def signalled(timeout: float | None = None) -> bool:
-        stop._flag = True  # type: ignore[attr-defined]  # what `set` does while none sleeps
+    def signalled(timeout=None):
+        stop._flag = True  # what `set` does while none sleeps
         return sleep(timeout)
 
     monkeypatch.setattr(stop._cond, "wait", signalled)

@@ -23,7 +23,7 @@ from schemas.rpc.request import (
 )
 from tests.rows import each_row
 
-WRONG: list[tuple[str, Any, str]] = [
+WRONG = [
     ("not an object", [], "expected an object, got a list"),
     ("null", None, "expected an object, got null"),
     ("unknown field", {"cpus": 2}, "no such field: 'cpus'"),
@@ -97,7 +97,7 @@ WRONG: list[tuple[str, Any, str]] = [
 
 
 @each_row(("name", "params", "wanted"), WRONG, ids=[row[0] for row in WRONG])
-def test_a_wrong_request_names_the_field(name: str, params: Any, wanted: str) -> None:
+def test_a_wrong_request_names_the_field(name, params, wanted):
     """The field first, then what was expected and what came."""
     with pytest.raises(InvalidRequest) as error:
         read_request(params)
@@ -114,7 +114,7 @@ def test_a_wrong_request_names_the_field(name: str, params: Any, wanted: str) ->
         (8, {"tolerations": [{"key": "gpu", "value": "a"}, {"key": "disk"}, {}]}),
     ],
 )
-def test_every_rule_counts_for_the_length_of_all(length: int, params: Any) -> None:
+def test_every_rule_counts_for_the_length_of_all(length, params):
     """The characters of each rule are counted, with those of the selector: at most so many, and not one more."""
     read_request({"selector": "a" * (RULES_LENGTH_MAX - length), **params})
     with pytest.raises(
@@ -123,7 +123,7 @@ def test_every_rule_counts_for_the_length_of_all(length: int, params: Any) -> No
         read_request({"selector": "a" * (RULES_LENGTH_MAX - length + 1), **params})
 
 
-def test_all_labels_together_have_a_length() -> None:
+def test_all_labels_together_have_a_length():
     """Keys and values of all labels, of an instance's request: so many characters, and not one more."""
     labels = {f"{n:03}": "b" * 253 for n in range(LABELS_LENGTH_MAX // 256 - 1)}
     rest = LABELS_LENGTH_MAX - 256 * len(labels) - 2
@@ -132,13 +132,13 @@ def test_all_labels_together_have_a_length() -> None:
         read_request({"labels": {**labels, "c": "d" * (rest // 2), "e": "f" * (rest - rest // 2 + 1)}})
 
 
-def test_an_empty_request_is_best_effort() -> None:
+def test_an_empty_request_is_best_effort():
     assert read_request({}) == Request()
     assert read_request({}).amounts() == (0.0,) * len(RESOURCES)
     assert read_request({"cpu": 0, "memory": None}).given_amounts()[:2] == (0.0, None)
 
 
-def test_amounts_come_out_in_base_units() -> None:
+def test_amounts_come_out_in_base_units():
     got = read_request(
         {
             "cpu": "500m",
@@ -154,7 +154,7 @@ def test_amounts_come_out_in_base_units() -> None:
     assert all(type(x) is float for x in (got.cpu, got.memory, got.nic, got.maxmemory))
 
 
-def test_a_full_request_is_read() -> None:
+def test_a_full_request_is_read():
     got = read_request(
         {
             "ports": [7001, 17_001],
@@ -200,7 +200,7 @@ json_values = st.recursive(
 
 
 @given(params=json_values | st.dictionaries(st.sampled_from(Request.__struct_fields__), json_values, max_size=4))
-def test_any_json_is_a_request_or_refused(params: Any) -> None:
+def test_any_json_is_a_request_or_refused(params):
     """Nothing else is raised, and what is read can be read again."""
     try:
         got = read_request(params)
@@ -210,14 +210,14 @@ def test_any_json_is_a_request_or_refused(params: Any) -> None:
         assert read_request(msgspec.to_builtins(got)) == got
 
 
-def test_a_query_without_params_has_an_empty_object() -> None:
+def test_a_query_without_params_has_an_empty_object():
     """So that ``health`` can be asked with nothing at all."""
     query = msgspec.json.decode(b'{"id":"q","method":"health","more":1}', type=Query)
     assert bytes(query.params) == b"{}"
     assert query.v == 1
 
 
-def without_bound(schema: dict[str, Any], defs: dict[str, Any], path: str = "$") -> list[str]:
+def without_bound(schema, defs, path="$"):
     """Where a text, a list or a map of a JSON Schema may be of any size."""
     if "$ref" in schema:
         return without_bound(defs[schema["$ref"].rsplit("/", 1)[1]], defs, path)
@@ -241,13 +241,13 @@ def without_bound(schema: dict[str, Any], defs: dict[str, Any], path: str = "$")
     return found
 
 
-def of(kind: Any) -> list[str]:
+def of(kind):
     schema = msgspec.json.schema(kind)
     return without_bound(schema, schema.get("$defs", {}))
 
 
 @each_row("method", RPC)
-def test_every_text_and_list_has_a_largest_size(method: str) -> None:
+def test_every_text_and_list_has_a_largest_size(method):
     """Of each method, however deep; also in what is published."""
     assert of(RPC[method].parameters) == []
     name = "request" if RPC[method].parameters is Request else f"{method}.params"
@@ -264,7 +264,7 @@ class Loose(msgspec.Struct):
     anything: Any = None
 
 
-def test_what_has_no_bound_is_found() -> None:
+def test_what_has_no_bound_is_found():
     """A text, a list, a map, or what is in them."""
     found = [
         "$.text: a text", "$.texts: a list", "$.texts[]: a text", "$.by_name: a map", "$.by_name: a key",
@@ -273,7 +273,7 @@ def test_what_has_no_bound_is_found() -> None:
     assert of(Loose) == found
 
 
-def test_the_largest_names_are_taken() -> None:
+def test_the_largest_names_are_taken():
     """An id with the number of a batch of 10,000 is confirmed and updated, too."""
     longest = "x" * 253 + "-10000"
     assert msgspec.convert({"id": longest}, Update).id == longest

@@ -2,7 +2,6 @@
 
 import json
 import struct
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,7 +17,6 @@ from schemas.tables.window_table import (
     PERCENTILES,
     Header,
     TableError,
-    WindowTable,
     aligned,
     decode_table,
     encode_table,
@@ -34,7 +32,7 @@ NAMES = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, 
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> tuple[Header, dict[str, Any], list[str]]:
+def tables(draw):
     """Any header, any machines, any columns of the kinds that are written; none is named as one with resources."""
     machines = draw(st.lists(NAMES, max_size=6, unique=True))
     columns = {}
@@ -58,7 +56,7 @@ def tables(draw: st.DrawFn) -> tuple[Header, dict[str, Any], list[str]]:
 
 @given(table=tables())
 @settings(deadline=None)
-def test_what_is_written_is_read(table: tuple[Header, dict[str, Any], list[str]]) -> None:
+def test_what_is_written_is_read(table):
     """Header, names and columns to the bit, NaN included, also with no machine or no column."""
     header, columns, machines = table
     got = decode_table(encode_table(header, columns, "\n".join(machines).encode()))
@@ -70,7 +68,7 @@ def test_what_is_written_is_read(table: tuple[Header, dict[str, Any], list[str]]
         np.testing.assert_array_equal(got.columns[name], column, err_msg=name)
 
 
-def test_the_golden_table_is_refused_at_every_cut() -> None:
+def test_the_golden_table_is_refused_at_every_cut():
     """All 1,671 of them, and with anything behind it."""
     for kept in range(len(TABLE)):
         with pytest.raises(TableError):
@@ -80,7 +78,7 @@ def test_the_golden_table_is_refused_at_every_cut() -> None:
             decode_table(TABLE + more)
 
 
-def test_no_wrong_bit_is_read_as_a_number() -> None:
+def test_no_wrong_bit_is_read_as_a_number():
     """Each bit of a table turned round: refused, but in the name of the checksum, which leaves all else as it was."""
     whole = decode_table(SUMMED)
     for bit in range(8 * len(SUMMED)):
@@ -94,26 +92,26 @@ def test_no_wrong_bit_is_read_as_a_number() -> None:
         assert all(table.columns[name].tobytes() == column.tobytes() for name, column in whole.columns.items())
 
 
-def test_a_wrong_checksum_is_told() -> None:
+def test_a_wrong_checksum_is_told():
     with pytest.raises(TableError, match=r"^window table is damaged: its checksum is \w{8}, it says b'\w{8}'$"):
         decode_table(SUMMED[:-1] + b"5")
 
 
 @given(raw=st.binary(max_size=300), head=st.binary(max_size=60))
-def test_any_bytes_are_refused(raw: bytes, head: bytes) -> None:
+def test_any_bytes_are_refused(raw, head):
     for value in (raw, b"WINDTBL" + raw, struct.pack("<7sBI", b"WINDTBL", MAJOR, len(head)) + head + raw):
         with pytest.raises(TableError):
             decode_table(value)
 
 
-def with_header(body: bytes = b"\0" * 64, **fields: Any) -> bytes:
+def with_header(body=b"\0" * 64, **fields):
     """A table with this header; it is well formed but for what is given."""
     header = {"machines": 1, "windows_s": [300], "names_bytes": 2, "columns": [["a", "f8", [1]]]} | fields
     head = json.dumps({key: value for key, value in header.items() if value is not ...}).encode()
     return struct.pack("<7sBI", b"WINDTBL", 1, len(head)) + head + body
 
 
-DAMAGED: list[tuple[str, bytes]] = [
+DAMAGED = [
     ("empty", b""),
     ("another magic", b"WINDTBX" + TABLE[7:]),
     ("header longer than the value", TABLE[:8] + b"\xff\xff\xff\xff" + TABLE[12:]),
@@ -146,20 +144,20 @@ DAMAGED: list[tuple[str, bytes]] = [
 
 
 @each_row(("name", "raw"), DAMAGED, ids=[row[0] for row in DAMAGED])
-def test_a_damaged_table_is_refused(name: str, raw: bytes) -> None:
+def test_a_damaged_table_is_refused(name, raw):
     """With TableError and nothing else; the message says why."""
     with pytest.raises(TableError, match=r"^(not a window table|window table )"):
         decode_table(raw)
 
 
-def test_columns_are_read_only_views() -> None:
+def test_columns_are_read_only_views():
     """Nothing is copied, and nobody can change what others read."""
     table = decode_table(TABLE)
     with pytest.raises(ValueError, match="read-only"):
-        table.columns["at"][0] = 0  # type: ignore[index]
+        table.columns["at"][0] = 0
 
 
-def test_columns_need_not_be_contiguous() -> None:
+def test_columns_need_not_be_contiguous():
     large = np.arange(60.0).reshape(3, 20)
     columns = {"sliced": large[:, :7], "turned": large[:, :7].T.copy().T}
     got = decode_table(encode_table(Header(machines=7, windows_s=(), columns=[]), columns, b""))
@@ -167,9 +165,9 @@ def test_columns_need_not_be_contiguous() -> None:
         np.testing.assert_array_equal(got.columns[name], large[:, :7])
 
 
-def table(names: list[str], base: int = 7, rows: list[int] | None = None, mean: float = 1.0, **more: Any) -> bytes:
+def table(names, base=7, rows=None, mean=1.0, **more):
     count = len(names)
-    columns: dict[str, Any] = {"at": np.full(count, 5.0), "mean": np.full((1, 2, count), mean)}
+    columns = {"at": np.full(count, 5.0), "mean": np.full((1, 2, count), mean)}
     columns["version"] = np.full(count, base)
     if rows is not None:
         columns["row"] = np.array(rows, np.uint32)
@@ -177,15 +175,15 @@ def table(names: list[str], base: int = 7, rows: list[int] | None = None, mean: 
     return encode_table(msgspec.structs.replace(header, **more), columns, "\n".join(names).encode())
 
 
-def together(base: bytes, changes: bytes, previous: PartitionWindows | None = None) -> PartitionWindows:
+def together(base, changes, previous=None):
     return PartitionWindows(decode_table(base), decode_table(changes), previous)
 
 
-def means(whole: WindowTable) -> dict[str, float]:
+def means(whole):
     return dict(zip(whole.machines, whole.columns["mean"][0, 0].tolist(), strict=True))
 
 
-def test_changes_are_put_on_their_base() -> None:
+def test_changes_are_put_on_their_base():
     """Changed rows have the new values, machines after the base's are added; names stay the same object while equal."""
     base = table(["a", "b", "c"])
     none = together(base, table([], rows=[]))
@@ -211,13 +209,13 @@ def test_changes_are_put_on_their_base() -> None:
         (table(["b"], rows=[1], partition=3), "other columns"),
     ],
 )
-def test_what_does_not_fit_is_refused(changes: bytes, why: str) -> None:
+def test_what_does_not_fit_is_refused(changes, why):
     with pytest.raises(TableError, match=why):
         together(table(["a", "b", "c"]), changes)
 
 
 @given(st.integers(1, 20), st.data())
-def test_any_rows_of_a_base_may_change(machines: int, data: st.DataObject) -> None:
+def test_any_rows_of_a_base_may_change(machines, data):
     """The whole table is the base with these rows replaced."""
     names = [f"m{row}" for row in range(machines)]
     added = data.draw(st.integers(0, 5))
@@ -232,7 +230,7 @@ MACHINES = ["a", "b"]
 WINDOWS_S = (300, 900)
 
 
-def made(resources: tuple[str, ...]) -> dict[str, Any]:
+def made(resources):
     """Columns in which a resource is known by its numbers, whatever its place: the length of its name, and steps."""
     r = np.array([len(name) + ord(name[0]) for name in resources], np.float64)
     m, w = np.arange(len(MACHINES)) / 4, np.arange(len(WINDOWS_S))[:, None, None] * 100.0
@@ -250,17 +248,17 @@ def made(resources: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def value_of(resources: tuple[str, ...], columns: dict[str, Any] | None = None) -> bytes:
+def value_of(resources, columns=None):
     """A table as a writer of these resources leaves it."""
     header = Header(machines=2, windows_s=WINDOWS_S, resources=resources, columns=[])
     return encode_table(header, columns or made(resources), b"a\nb")
 
 
-def table_of(resources: tuple[str, ...]) -> WindowTable:
+def table_of(resources):
     return decode_table(value_of(resources))
 
 
-def assert_aligned(table: WindowTable, resources: tuple[str, ...]) -> None:
+def assert_aligned(table, resources):
     """What the writer knew is at its place by name; the rest of what this process knows is blank."""
     whole = made(RESOURCES)
     known = [row for row, name in enumerate(RESOURCES) if name in resources]
@@ -293,12 +291,12 @@ def assert_aligned(table: WindowTable, resources: tuple[str, ...]) -> None:
         pytest.param(("gpu", "fpga"), id="none of ours"),
     ],
 )
-def test_resources_are_aligned_by_name(resources: tuple[str, ...]) -> None:
+def test_resources_are_aligned_by_name(resources):
     """A resource the writer did not know is blank, one this reader does not know is passed over."""
     assert_aligned(table_of(resources), resources)
 
 
-def test_tables_of_writers_with_different_resources_are_joined() -> None:
+def test_tables_of_writers_with_different_resources_are_joined():
     other = decode_table(unsummed(value_of(("gpu", "memory", "cpu"))).replace(b"a\nb", b"c\nd"))
     snapshot = build_snapshot([table_of(RESOURCES), other, decode_table(FIRST)], {}, {})
     assert snapshot.names == ("a", "b", "c", "d")
@@ -317,13 +315,13 @@ FIRST = value_of(THREE)
         (["cpu", "nic", "cpu"], "a resource is listed twice among cpu, nic, cpu"),
     ],
 )
-def test_a_table_whose_axis_is_not_named_right_is_refused(resources: list[str], words: str) -> None:
+def test_a_table_whose_axis_is_not_named_right_is_refused(resources, words):
     """A value must never be read as another resource's."""
     with pytest.raises(TableError, match=words):
         decode_table(unsummed(FIRST, resources=resources))
 
 
-def test_the_header_fits_into_what_a_scorer_looks_at() -> None:
+def test_the_header_fits_into_what_a_scorer_looks_at():
     """What tells one write from the next comes before the resources and the columns."""
     raw = value_of(RESOURCES)
     assert raw.index(b'"written_at"') < raw.index(b'"resources"') < raw.index(b'"columns"') < 2048

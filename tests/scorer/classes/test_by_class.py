@@ -1,7 +1,5 @@
 """Fits by class: each class is counted against what is there for it, and never together with another."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -26,20 +24,18 @@ HALF = Fits(classes=Reclaim(share={"cpu": 0.5}))
 ABOVE = "cpu of {} above what is reclaimable"
 
 
-def one(
-    name: str, cpu: float, use: float | None = None, of: str = "prod", on: str = "m", **more: Any
-) -> dict[str, Any]:
+def one(name, cpu, use=None, of="prod", on="m", **more):
     usage = {} if use is None else {"usage": {"cpu": use}}
     return {"id": name, "machine": on, "cpu": cpu, "priority_class": of, **usage, **more}
 
 
-def limit(plugin: Fits, of: str, *instances: dict[str, Any], **machine_has: Any) -> float:
+def limit(plugin, of, *instances, **machine_has):
     """The most cores of a class on the one machine, as the ledger upholds it."""
     offline = fleet(machine("m", **({"usage": {"cpu": 3, "memory": 0}} | machine_has)), instances=list(instances))
     asked = request(cpu=1, priority_class=of)
     (found,) = plugin.limit(asked, see(offline, asked, profile=alone(plugin, kind="filter")))
     assert found.measure == total("cpu", *(("batch", "free") if of == "free" else (of,)))
-    return round(float(found.most[0]), 9)  # type: ignore[index]
+    return round(float(found.most[0]), 9)
 
 
 @each_row(
@@ -61,9 +57,7 @@ def limit(plugin: Fits, of: str, *instances: dict[str, Any], **machine_has: Any)
         ("data too old", [], {"age_s": 901}, 0.0),
     ],
 )
-def test_what_batch_may_have(
-    name: str, instances: list[dict[str, Any]], machine_has: dict[str, Any], expected: float
-) -> None:
+def test_what_batch_may_have(name, instances, machine_has, expected):
     """5 of 10 cores, less the system and higher classes."""
     assert limit(HALF, "batch", *instances, **machine_has) == expected
     assert limit(HALF, "free", *instances, **machine_has) == expected
@@ -81,14 +75,12 @@ def test_what_batch_may_have(
         ("data too old", [one("p", 8, 3)], {"age_s": 901}, 0.0),
     ],
 )
-def test_what_mid_may_have(
-    name: str, instances: list[dict[str, Any]], machine_has: dict[str, Any], expected: float
-) -> None:
+def test_what_mid_may_have(name, instances, machine_has, expected):
     """What prod asked for and is not expected to use."""
     assert limit(HALF, "mid", *instances, **machine_has) == expected
 
 
-def test_mid_goes_by_the_predicted_peaks() -> None:
+def test_mid_goes_by_the_predicted_peaks():
     """8 cores asked less a tenth more than the peaks of prod (0.41 of 10 cores) and of the system (0.1)."""
     histograms, learned_s = learned(1.0, prod=4.0)
     offline = fleet(machine("m", usage={"cpu": 3, "memory": 0}), instances=[one("p", 8, 3)], now=learned_s)
@@ -96,8 +88,8 @@ def test_mid_goes_by_the_predicted_peaks() -> None:
     offline.snapshot.predicted = histograms.peaks()
     (found,) = HALF.limit(asked, see(offline, asked, profile=alone(HALF, kind="filter")))
     peaks = Peaks(offline.snapshot.predicted).of(offline.snapshot.roster, np.array([learned_s]))
-    assert float(found.most[0]) == pytest.approx(8 - 1.1 * 10 * peaks[:, CPU, 0].sum(), abs=0.002)  # type: ignore[index]
-    assert 2.1 < float(found.most[0]) < 2.5  # type: ignore[index]
+    assert float(found.most[0]) == pytest.approx(8 - 1.1 * 10 * peaks[:, CPU, 0].sum(), abs=0.002)
+    assert 2.1 < float(found.most[0]) < 2.5
 
 
 @each_row(
@@ -122,15 +114,13 @@ def test_mid_goes_by_the_predicted_peaks() -> None:
         ({"cpu": 3}, [one("b", 8, 0, "batch")], Fits(), ["too much cpu promised"]),
     ],
 )  # fmt: skip
-def test_who_is_refused_by_which_sum(
-    asked: dict[str, Any], instances: list[dict[str, Any]], plugin: Fits, expected: list[str]
-) -> None:
+def test_who_is_refused_by_which_sum(asked, instances, plugin, expected):
     """Usage is 3 of 10 cores; without the setting all classes are one sum."""
     there = machine("m", usage={"cpu": 3, "memory": 0})
     assert why(plugin, there, instances=instances, **asked) == expected
 
 
-def test_what_lower_classes_use_is_taken_off_each_resource() -> None:
+def test_what_lower_classes_use_is_taken_off_each_resource():
     """9 of 10 cores are used, 6 of them by batch, and 60 of 100 bytes, 50 of them by batch: prod's are 3 and 10."""
     busy = machine("m", usage={"cpu": 9, "memory": 60})
     batch = {**one("b", 9, of="batch"), "memory": 50, "usage": {"cpu": 6, "memory": 50}}
@@ -140,14 +130,14 @@ def test_what_lower_classes_use_is_taken_off_each_resource() -> None:
     assert why(both, busy, instances=[batch], cpu=7, memory=91) == ["too much memory of prod"]
 
 
-def test_old_data_is_named() -> None:
+def test_old_data_is_named():
     """Who reads the refusals learns that it is not load that is in the way."""
     old = machine("m", usage={"cpu": 3, "memory": 0}, age_s=1000)
     assert why(HALF, old, cpu=1, priority_class="batch") == ["nothing to reclaim for batch: data too old"]
     assert passes(HALF, old, cpu=1) == "m"
 
 
-def test_copies_in_a_batch_fill_the_sum_of_their_class() -> None:
+def test_copies_in_a_batch_fill_the_sum_of_their_class():
     """Two fit on the machine with data and a third nowhere, each copy proposed as the ledger would have it."""
     asked = request(cpu=1, priority_class="batch")
     offline = fleet(machine("m", usage={"cpu": 3, "memory": 0}), machine("n"))
@@ -160,7 +150,7 @@ def test_copies_in_a_batch_fill_the_sum_of_their_class() -> None:
     assert one_by_one.together(asked, 3) is None, "sums by class are made anew for each"
 
 
-def test_it_is_switched_on_in_a_profile_file_and_explained() -> None:
+def test_it_is_switched_on_in_a_profile_file_and_explained():
     """An empty table has the peer's defaults; the explanation has class, sum and limit."""
     offline = fleet(
         machine("m", usage={"cpu": 3, "memory": 0}), instances=[one("b", 1, 1, "batch"), one("f", 1, 0, "free")]
@@ -175,7 +165,7 @@ def test_it_is_switched_on_in_a_profile_file_and_explained() -> None:
     assert "nic" not in compared["margin"]
 
 
-def test_what_the_limit_of_mid_is_made_of_is_explained() -> None:
+def test_what_the_limit_of_mid_is_made_of_is_explained():
     """What prod asks for, and the peak that is taken off it: the predicted one with the system's, else the day's."""
     histograms, learned_s = learned(1.0, prod=4.0)
     offline = fleet(machine("m", usage={"cpu": 3, "memory": 0}), instances=[one("p", 8, 3)], now=learned_s)
@@ -191,7 +181,7 @@ def test_what_the_limit_of_mid_is_made_of_is_explained() -> None:
     assert "peak_of_day" not in told
 
 
-def test_usage_by_class() -> None:
+def test_usage_by_class():
     """Measured usage by the ledger's class; an instance without a report is unmeasured, with what it asks."""
     offline = fleet(
         machine("a", usage={"cpu": 9}, system={"cpu": 1}),
@@ -222,7 +212,7 @@ def test_usage_by_class() -> None:
     assert found.used[PRIORITY_CLASSES.index("batch"), RESOURCES.index("memory"), 0] == 7.0
 
 
-def test_a_fleet_without_reports_has_no_usage_by_class() -> None:
+def test_a_fleet_without_reports_has_no_usage_by_class():
     offline = fleet(machine("a", usage={"cpu": 9}))
     assert np.isnan(class_usage(offline.snapshot, offline.ledger).used).all()
 
@@ -241,12 +231,12 @@ def test_a_fleet_without_reports_has_no_usage_by_class() -> None:
         ({"peak_margin": -0.1}, "peak_margin: expected 0 to 10"),
     ],
 )
-def test_a_wrong_setting_is_named(settings: dict[str, Any], message: str) -> None:
+def test_a_wrong_setting_is_named(settings, message):
     with pytest.raises(ValueError, match=message.replace(".", r"\.")):
         Reclaim(**settings)
 
 
-def test_only_what_is_named_is_sold_by_class() -> None:
+def test_only_what_is_named_is_sold_by_class():
     """The defaults are the peer's: cpu and memory."""
     assert Reclaim().rows == [0, 1]
     assert Reclaim(share={"nic": 0.5}).rows == [2]

@@ -11,7 +11,6 @@ prediction by pod (a histogram is kept of each machine's prod, none of each inst
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,11 +19,10 @@ from hypothesis import strategies as st
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.classes.capacity import batch, cut, degraded, mid, part_of, unused
-from scorer.classes.strategy import Reclaim, Uses, sums_by_class, uses_from
+from scorer.classes.strategy import Reclaim, sums_by_class, uses_from
 from scorer.ledger.record.limits import mosts_in_script
 from scorer.ledger.record.units import UNITS
 from scorer.ranking.filters.fits import Fits
-from scorer.snapshot.arrays import Floats
 from tests.rows import each_row
 from tests.scorer.fleets import alone, fleet, request, see
 
@@ -36,16 +34,16 @@ NAMES = {"cpu_millicores": ("cpu", 1000.0), "memory_bytes": ("memory", 1.0)}
 POLICIES = {"usage": "usage", "request": "request", "maxUsageRequest": "max-usage-request"}
 
 
-def uses_of(*given: Any) -> Uses:
+def uses_of(*given):
     """What batch and mid go by, of these instances."""
     return uses_from(sums_by_class(*given))
 
 
-def rows(table: str, kind: str | None = None) -> list[Any]:
+def rows(table, kind=None):
     return [pytest.param(one, id=one["name"]) for one in TABLES[table]["cases"] if kind is None or one["kind"] == kind]
 
 
-def column(said: Mapping[str, float] | None, absent: float = 0.0) -> Floats:
+def column(said, absent=0.0):
     """Amounts as a column [R, 1]."""
     found = np.full((len(RESOURCES), 1), absent)
     for name, value in (said or {}).items():
@@ -54,24 +52,24 @@ def column(said: Mapping[str, float] | None, absent: float = 0.0) -> Floats:
     return found
 
 
-def shares(strategy: Mapping[str, Any], cpu: str, memory: str) -> dict[str, float]:
+def shares(strategy, cpu, memory):
     """Percentages of cpu and memory as shares; left out where none is given."""
     given = {"cpu": strategy.get(cpu), "memory": strategy.get(memory)}
     return {name: percent / 100 for name, percent in given.items() if percent is not None}
 
 
-def in_units(values: Floats) -> dict[str, float]:
+def in_units(values):
     """What a column says, in the words of a row."""
     return {name: round(values[RESOURCES.index(resource), 0] * unit, 6) for name, (resource, unit) in NAMES.items()}
 
 
-def code(priority_class: str | None) -> int:
+def code(priority_class):
     """The number of a class; what has none is prod's, as the peer has it."""
     return PRIORITY_CLASSES.index((priority_class or "koord-prod").removeprefix("koord-"))
 
 
 @each_row("row", rows("koordinator_mid_resource", "mid"))
-def test_mid_gets_what_the_peer_gives(row: Any) -> None:
+def test_mid_gets_what_the_peer_gives(row):
     """Every row is exact; one whose metric has expired gives nothing."""
     inputs, strategy = row["inputs"], row["inputs"]["strategy"]
     static = {name: percent / 100 for name, percent in strategy.get("mid_static_percent", {}).items()}
@@ -102,7 +100,7 @@ def test_mid_gets_what_the_peer_gives(row: Any) -> None:
 
 
 @pytest.mark.parametrize("row", rows("koordinator_mid_resource", "unused"))
-def test_what_prod_does_not_use_is_what_the_peer_predicts(row: Any) -> None:
+def test_what_prod_does_not_use_is_what_the_peer_predicts(row):
     inputs = row["inputs"]
     found = unused(
         column(inputs["prod_requested"]),
@@ -115,21 +113,21 @@ def test_what_prod_does_not_use_is_what_the_peer_predicts(row: Any) -> None:
 
 
 @pytest.mark.parametrize("row", rows("koordinator_mid_resource", "degrade"))
-def test_old_data_gives_nothing(row: Any) -> None:
+def test_old_data_gives_nothing(row):
     """As the peer degrades, without data too."""
     age_s = row["inputs"]["metric_age_s"]
     reclaim = Reclaim(degrade_s=row["inputs"]["degrade_time_minutes"] * 60)
     assert degraded(reclaim, np.array([np.inf if age_s is None else age_s]))[0] == row["expected"]["degrade"]
 
 
-def test_every_row_has_a_test() -> None:
+def test_every_row_has_a_test():
     """20 rows of batch, 19 of mid and what it goes by; each kind has a test above."""
     kinds = [one["kind"] for one in TABLES["koordinator_mid_resource"]["cases"]]
     assert {kind: kinds.count(kind) for kind in set(kinds)} == {"mid": 11, "unused": 2, "degrade": 6}
     assert len(TABLES["koordinator_batch_resource"]["cases"]) == 20
 
 
-def test_what_is_not_known_gives_nothing() -> None:
+def test_what_is_not_known_gives_nothing():
     """Of a machine without capacity or usage nothing is reclaimed; nor of a resource that is not sold by class."""
     nothing = uses_of(
         np.zeros(0, np.int64), 2, np.zeros(0), np.zeros((len(RESOURCES), 0)), np.zeros((len(RESOURCES), 0))
@@ -157,13 +155,13 @@ def test_what_is_not_known_gives_nothing() -> None:
         (np.nan, 0.5, np.nan),
     ],
 )
-def test_shares_are_multiplied_as_the_peer_does(capacity: float, share: float, expected: float) -> None:
+def test_shares_are_multiplied_as_the_peer_does(capacity, share, expected):
     """Of whole units, by a hundredth of a percentage, and cut: 29 % of 100 GB is a byte less than 29 GB there."""
     found = part_of(np.full((len(RESOURCES), 1), capacity), share)[RESOURCES.index("memory"), 0]
     np.testing.assert_equal(found, expected)
 
 
-def test_amounts_are_cut_to_whole_units() -> None:
+def test_amounts_are_cut_to_whole_units():
     """Toward 0, to the millicore and the byte; one that is a whole unit but for rounding is that unit."""
     amounts = np.zeros((len(RESOURCES), 2))
     amounts[:2] = [[4.0009, 0.1 + 0.2], [24e9 + 0.4, 0.0]]
@@ -175,21 +173,21 @@ WHOLE = {"cpu": 1000, "memory": 1}
 Amounts = Mapping[str, int]
 
 
-def amounts(said: Mapping[str, float] | None) -> dict[str, float]:
+def amounts(said):
     """A row's amounts in cores and bytes, by resource."""
     return {NAMES[name][0]: value / NAMES[name][1] for name, value in (said or {}).items()}
 
 
-def class_of(said: str | None) -> str:
+def class_of(said):
     """A row's class; what has none is prod's, as the peer has it."""
     return (said or "prod").removeprefix("koord-")
 
 
-def limits(plugin: Fits, offline: Any, of: str) -> dict[str, int]:
+def limits(plugin, offline, of):
     """The limits of a class on the one machine in the peer's units, as the script compares them."""
     asked = request(cpu=1, memory=1, priority_class=of)
     machines = see(offline, asked, profile=alone(plugin, kind="filter"))
-    found = [limit._replace(most=float(limit.most[0])) for limit in plugin.limit(asked, machines)]  # type: ignore[index]
+    found = [limit._replace(most=float(limit.most[0])) for limit in plugin.limit(asked, machines)]
     mosts = mosts_in_script(found, [(UNITS[limit.measure[1]], 0.5) for limit in found])
     named = {limit.measure[1]: most for limit, most in zip(found, mosts, strict=True)}
     assert named["cpu"] % 1000 == 0, "a part of a millicore"
@@ -199,13 +197,13 @@ def limits(plugin: Fits, offline: Any, of: str) -> dict[str, int]:
 # ---- the rows
 
 
-def as_fleet(row: Any) -> tuple[Fits, Any]:
+def as_fleet(row):
     """A row as a profile's filter and a fleet: what is measured and not listed has ended."""
     inputs, strategy, metric = row["inputs"], row["inputs"]["strategy"], row["inputs"]["metric"]
     fits = Fits(
         classes=Reclaim(
             share=shares(strategy, "cpu_reclaim_threshold_percent", "memory_reclaim_threshold_percent"),
-            policy={name: POLICIES[strategy[f"{name}_calculate_policy"]] for name in ("cpu", "memory")},  # type: ignore[misc]
+            policy={name: POLICIES[strategy[f"{name}_calculate_policy"]] for name in ("cpu", "memory")},
             batch_share=shares(strategy, "batch_cpu_threshold_percent", "batch_memory_threshold_percent"),
         )
     )
@@ -238,7 +236,7 @@ def as_fleet(row: Any) -> tuple[Fits, Any]:
 
 
 @each_row("row", [pytest.param(one, id=one["name"]) for one in TABLES["koordinator_batch_resource"]["cases"]])
-def test_a_fleet_gives_batch_what_the_peer_gives(row: Any) -> None:
+def test_a_fleet_gives_batch_what_the_peer_gives(row):
     """Every row, to the millicore and the byte; the service class LSE is the label ``keeps=cpu``."""
     found = limits(*as_fleet(row), "batch")
     assert found == {"cpu": row["expected"]["batch_cpu_millicores"], "memory": row["expected"]["batch_memory_bytes"]}
@@ -268,7 +266,7 @@ STRATEGY = st.fixed_dictionaries({
 })  # fmt: skip
 
 
-def batch_by_the_peer(machine: Any, strategy: Any, name: str) -> int:
+def batch_by_the_peer(machine, strategy, name):
     """What the peer's controller writes as the batch resource, in millicores or bytes."""
     capacity, reserved = machine["capacity"][name], machine["reserved"][name]
     margin = int(float(capacity) * (float(100 - strategy["reclaim"]) / 100))
@@ -288,7 +286,7 @@ def batch_by_the_peer(machine: Any, strategy: Any, name: str) -> int:
     return min([max(found, 0), *most])
 
 
-def mid_by_the_peer(machine: Any, strategy: Any, name: str) -> int:
+def mid_by_the_peer(machine, strategy, name):
     """What it writes as the mid resource; the peak of prod is the day's, without what lower classes use."""
     capacity, reserved = machine["capacity"][name], machine["reserved"][name]
     most = int(float(capacity) * (float(strategy["mid"]) / 100))
@@ -305,16 +303,16 @@ def mid_by_the_peer(machine: Any, strategy: Any, name: str) -> int:
     return min(found + int(float(unallocated) * (float(strategy["unallocated"]) / 100)), most)
 
 
-def said(figures: Amounts) -> dict[str, float]:
+def said(figures):
     return {name: figures[name] / WHOLE[name] for name in WHOLE}
 
 
 @given(MACHINE, STRATEGY)
-def test_any_fleet_gives_what_the_peer_gives(machine: Any, strategy: Any) -> None:
+def test_any_fleet_gives_what_the_peer_gives(machine, strategy):
     """Batch and mid to the millicore and the byte, for any sizes, percentages, policies and ages."""
     both = dict.fromkeys(WHOLE)
 
-    def share(name: str) -> dict[str, float]:
+    def share(name):
         return {} if strategy[name] is None else dict.fromkeys(both, strategy[name] / 100)
 
     fits = Fits(

@@ -36,13 +36,13 @@ START_S, STEP_S = 1_800_000_000.0, 300.0
 CAPACITY = np.array([[10.0], [100.0], *[[np.nan]] * (len(ALL) - 2)])
 
 
-def used(prod: float, system: float = 1.0) -> np.ndarray:
+def used(prod, system=1.0):
     """What prod and the system use of cpu and, ten times as much, of memory: [I, R, 1]."""
     one = np.array([1.0, 10.0, *[np.nan] * (len(ALL) - 2)])
     return np.array([prod * one, system * one])[:, :, None]
 
 
-def learned(days: float, prod: float = 4.0, name: str = "m") -> tuple[Histograms, float]:
+def learned(days, prod=4.0, name="m"):
     """Histograms of a machine whose prod uses as much all the time, and when they were last looked at."""
     found, now_s = Histograms(), START_S
     for step in range(int(days * 86_400 / STEP_S) + 1):
@@ -51,7 +51,7 @@ def learned(days: float, prod: float = 4.0, name: str = "m") -> tuple[Histograms
     return found, now_s
 
 
-def test_a_peak_is_believed_after_a_day_and_while_it_is_looked_at() -> None:
+def test_a_peak_is_believed_after_a_day_and_while_it_is_looked_at():
     """Before, and half an hour after the last look, nothing is predicted; nor of a machine that was never seen."""
     roster = Roster(("other", "m"))
     young, now_s = learned(0.9)
@@ -65,7 +65,7 @@ def test_a_peak_is_believed_after_a_day_and_while_it_is_looked_at() -> None:
     assert now_s - START_S == COLD_S
 
 
-def test_a_report_counts_once() -> None:
+def test_a_report_counts_once():
     """Looked at again it changes nothing, nor does an older one; a machine without one is not predicted."""
     found = Histograms()
     ends = np.array([START_S])
@@ -81,7 +81,7 @@ def test_a_report_counts_once() -> None:
     assert found.names == ["m"]
 
 
-def test_a_peak_of_yesterday_fades() -> None:
+def test_a_peak_of_yesterday_fades():
     """Cpu has half-lives of 12 hours: a busy hour is the 95th percentile that day, and no more three days later."""
     found, now_s = learned(1.0, prod=2.0)
     for step in range(24):  # two busy hours of a day
@@ -94,7 +94,7 @@ def test_a_peak_of_yesterday_fades() -> None:
 
 
 @given(st.lists(st.floats(0.0, 15.0), min_size=1, max_size=30), st.lists(st.floats(0.0, 15.0), max_size=5))
-def test_what_was_stored_goes_on_as_if_nothing_had_happened(before: list[float], after: list[float]) -> None:
+def test_what_was_stored_goes_on_as_if_nothing_had_happened(before, after):
     """Another scorer that takes over finds the same peaks, within a bucket."""
     whole, now_s = Histograms(), START_S
     for prod in before:
@@ -110,7 +110,7 @@ def test_what_was_stored_goes_on_as_if_nothing_had_happened(before: list[float],
     assert other.weights == pytest.approx(whole.weights, abs=1e-3 * float(whole.weights.max()))
 
 
-def test_machines_come_and_go() -> None:
+def test_machines_come_and_go():
     """A new one gets a row, one that nobody reports keeps its own for four days, and each its own figures."""
     found = Histograms()
     found.look(["a", "b"], np.concatenate([used(1.0), used(8.0)], axis=2), np.repeat(CAPACITY, 2, axis=1), START_S)
@@ -121,7 +121,7 @@ def test_machines_come_and_go() -> None:
     assert found.weights.shape == (len(PREDICTED), RESOURCES, found.weights.shape[2], 1)
 
 
-def test_what_is_not_measured_is_not_learned() -> None:
+def test_what_is_not_measured_is_not_learned():
     """Of a machine whose usage, or whose capacity, is not known nothing is kept."""
     found = Histograms()
     found.look(["m"], used(np.nan), CAPACITY, START_S)
@@ -132,7 +132,7 @@ def test_what_is_not_measured_is_not_learned() -> None:
 
 
 @pytest.mark.parametrize("raw", [None, b"", b"garbage", b"WINDTBL\x01" + bytes(20)])
-def test_what_cannot_be_read_is_nothing(raw: bytes | None) -> None:
+def test_what_cannot_be_read_is_nothing(raw):
     assert Histograms.restored(raw).names == []
     assert np.isnan(Peaks(raw).of(Roster(("m",)), np.array([START_S]))).all()
     other, _ = learned(0.0)
@@ -141,7 +141,7 @@ def test_what_cannot_be_read_is_nothing(raw: bytes | None) -> None:
 
 
 @functools.cache
-def values() -> tuple[bytes, bytes]:
+def values():
     """What is stored of a day, and what others read of it."""
     found, _ = learned(1.0)
     return found.stored(), found.peaks()
@@ -153,9 +153,7 @@ def values() -> tuple[bytes, bytes]:
     st.lists(st.tuples(st.integers(0, 600), st.integers(0, 255)), max_size=6),
     st.data(),
 )
-def test_whatever_bytes_come_nothing_is_raised(
-    whole: bytes, changes: list[tuple[int, int]], data: st.DataObject
-) -> None:
+def test_whatever_bytes_come_nothing_is_raised(whole, changes, data):
     """A damaged value is none, or figures; a scorer goes on with either."""
     raw = bytearray(whole)
     for place, value in changes:
@@ -172,14 +170,14 @@ def test_whatever_bytes_come_nothing_is_raised(
 HOUR_S = 3600.0
 
 
-def of(shares: list[float], elapsed_s: float = 0.0, half_life_s: float = 12 * HOUR_S) -> np.ndarray:
+def of(shares, elapsed_s=0.0, half_life_s=12 * HOUR_S):
     weights = np.zeros((BUCKETS, 1), np.float32)
     for share in shares:
         add(weights, np.array([share]), np.array([elapsed_s]), half_life_s)
     return weights
 
 
-def test_buckets_are_five_per_cent_wider_each_and_reach_beyond_the_capacity() -> None:
+def test_buckets_are_five_per_cent_wider_each_and_reach_beyond_the_capacity():
     """From a thousandth of the capacity to more than twice of it."""
     widths = np.diff(STARTS)
     assert widths[0] == pytest.approx(0.001)
@@ -188,14 +186,14 @@ def test_buckets_are_five_per_cent_wider_each_and_reach_beyond_the_capacity() ->
 
 
 @given(st.lists(st.floats(0.0, 2.0), min_size=1, max_size=60), st.sampled_from((0.5, 0.95, 0.98, 1.0)))
-def test_a_quantile_is_the_end_of_the_bucket_that_holds_it(shares: list[float], q: float) -> None:
+def test_a_quantile_is_the_end_of_the_bucket_that_holds_it(shares, q):
     """Never below the true one (numpy's inverted_cdf), and above it by the width of its bucket at most."""
     true = float(np.quantile(shares, q, method="inverted_cdf"))
     found = float(quantile(of(shares), q)[0])
     assert true <= found <= STARTS[bucket_of(np.array([true]))[0] + 1] + 1e-12
 
 
-def test_a_sample_weighs_half_a_half_life_later() -> None:
+def test_a_sample_weighs_half_a_half_life_later():
     """Six of eight new samples after one half-life weigh as twelve of fourteen do: the old ones are less than p90."""
     old_high = of([1.0] * 8)
     assert quantile(old_high, 0.95)[0] > 1.0
@@ -205,7 +203,7 @@ def test_a_sample_weighs_half_a_half_life_later() -> None:
     assert float(old_high.sum()) == pytest.approx(8 / 2**8 + sum(2.0**-n for n in range(8)))
 
 
-def test_an_empty_histogram_knows_no_quantile_and_what_is_unknown_changes_none() -> None:
+def test_an_empty_histogram_knows_no_quantile_and_what_is_unknown_changes_none():
     weights = np.zeros((BUCKETS, 2), np.float32)
     add(weights, np.array([np.nan, 0.5]), np.zeros(2), HOUR_S)
     assert np.isnan(quantile(weights, 0.95)[0])
@@ -219,20 +217,20 @@ REPORTED_S = 1_790_000_000.0
 class Fleet:
     """The tables of one machine, as the stream app writes and a scorer reads them."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._usage, self._usages = InstanceUsage(), Usages()
         self._reports = LastReports()
 
-    def report(self, at_s: float, **cores: float) -> None:
+    def report(self, at_s, **cores):
         """Apply a report of instances' cores; each uses as many GB."""
         entries = {name: InstanceMeans(cpu=used, memory=used * 1e9) for name, used in cores.items()}
         report = InstanceReport(at=REPORTED_S + at_s, interval_s=60.0, entries=entries)
         self._usage.apply([("m", report)], Zone().day_numbers)
 
-    def restart(self) -> None:
+    def restart(self):
         self._usage = InstanceUsage()
 
-    def latest(self, name: str) -> tuple[float, float]:
+    def latest(self, name):
         """What is found for an instance: cores and GB."""
         table = UsageTable(decode_table(encode_usage(self._usage, {})))
         self._usages = Usages([table], self._usages)
@@ -244,7 +242,7 @@ class Fleet:
 
 
 @given(st.lists(st.tuples(st.floats(10.0, 4000.0), st.floats(0.0, 64.0)), min_size=1, max_size=60))
-def test_each_report_is_found(reports: list[tuple[float, float]]) -> None:
+def test_each_report_is_found(reports):
     """Whatever comes, at whatever pace, from the second report on; floats of 32 bits cost some millionths."""
     fleet, at_s = Fleet(), 0.0
     fleet.report(at_s, a=3.0)
@@ -255,7 +253,7 @@ def test_each_report_is_found(reports: list[tuple[float, float]]) -> None:
         assert fleet.latest("a") == pytest.approx((cores, cores), abs=0.003 * 60 / min(elapsed_s, 60))
 
 
-def test_a_short_peak_counts_in_full() -> None:
+def test_a_short_peak_counts_in_full():
     """A minute of 9 cores in a quiet hour moves the mean by a third of a core, and is found as 9."""
     fleet = Fleet()
     for minute in range(120):
@@ -272,7 +270,7 @@ def test_a_short_peak_counts_in_full() -> None:
     assert fleet.latest("a")[0] == pytest.approx(1.0, abs=1e-3), "one that this report does not have"
 
 
-def test_of_several_reports_it_is_the_mean() -> None:
+def test_of_several_reports_it_is_the_mean():
     """A look that comes late loses nothing of the mean: 2, 4 and 6 are 4."""
     fleet = Fleet()
     for minute in range(120):
@@ -283,7 +281,7 @@ def test_of_several_reports_it_is_the_mean() -> None:
     assert fleet.latest("a")[0] == pytest.approx(4.0, abs=0.1)
 
 
-def test_figures_that_began_anew_are_not_compared() -> None:
+def test_figures_that_began_anew_are_not_compared():
     """A stream app that lost its state: the mean of what it has now."""
     fleet = Fleet()
     for minute in range(20):

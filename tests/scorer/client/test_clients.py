@@ -5,8 +5,6 @@ import inspect
 import pickle
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -27,7 +25,7 @@ from scorer.rpc.methods.place import read_batch
 from tests.rows import each_row
 
 
-def test_its_files_alone_are_a_package(tmp_path: Path) -> None:
+def test_its_files_alone_are_a_package(tmp_path):
     """What its wheel holds, in an empty folder, needs redis and msgspec only; no name but its own is at top level."""
     files = client_files.files()
     assert {name.partition("/")[0] for name in files} == {"windward_client"}
@@ -50,12 +48,12 @@ def test_its_files_alone_are_a_package(tmp_path: Path) -> None:
     assert ast.literal_eval(done.stdout) == sorted(client_module.__all__)
 
 
-def test_a_traceback_names_its_error_by_the_client() -> None:
+def test_a_traceback_names_its_error_by_the_client():
     """As the program imports it, not by a module inside."""
     assert WindwardError.__module__ == client_module.__name__
 
 
-def test_an_error_reaches_another_process_whole() -> None:
+def test_an_error_reaches_another_process_whole():
     error = pickle.loads(pickle.dumps(WindwardError("UNAVAILABLE", "no scorer", retryable=True)))
     assert (str(error), error.code, error.message, error.retryable) == (
         "UNAVAILABLE: no scorer", "UNAVAILABLE", "no scorer", True,
@@ -67,16 +65,16 @@ def test_an_error_reaches_another_process_whole() -> None:
     [({"timeout_s": 0}, "timeout_s"), ({"timeout_s": -1}, "timeout_s"), ({"query_id": "a b"}, "query_id"),
      ({"query_id": "x" * 129}, "query_id"), ({"params": {"cpu": object()}}, "params")],
 )  # fmt: skip
-def test_wrong_calls_are_refused_before_anything_is_sent(options: dict[str, object], word: str) -> None:
+def test_wrong_calls_are_refused_before_anything_is_sent(options, word):
     """A wrong timeout, query id or parameter is INVALID_ARGUMENT at once, without a server."""
     with Client("redis://127.0.0.1:1/0") as client, pytest.raises(WindwardError) as refused:
-        client.call("health", **({"params": {}} | options))  # type: ignore[arg-type]
+        client.call("health", **({"params": {}} | options))
     assert refused.value.code == "INVALID_ARGUMENT"
     assert word in refused.value.message
 
 
 @pytest.mark.parametrize("url", ["redis+cluster://u:secret@h:7000", "http+sentinel://h/m", "u:secret@h:6379"])
-def test_clusters_are_refused_by_name(url: str) -> None:
+def test_clusters_are_refused_by_name(url):
     """A URL that names no single server is INVALID_ARGUMENT, without its credentials."""
     for kind in (Client, AsyncClient):
         with pytest.raises(WindwardError, match="a cluster is not supported") as refused:
@@ -95,9 +93,7 @@ def test_clusters_are_refused_by_name(url: str) -> None:
         ("INTERNAL", False, 1),
     ],
 )
-def test_a_query_that_cannot_be_answered_now_is_sent_again(
-    code: Any, retryable: bool, sent: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_query_that_cannot_be_answered_now_is_sent_again(code, retryable, sent, monkeypatch):
     """The same query, by its id; any other refusal is the caller's at once."""
     refusal = Reply(id="q", ok=False, error=Error(code=code, message="not now", retryable=retryable))
     answers = [
@@ -105,7 +101,7 @@ def test_a_query_that_cannot_be_answered_now_is_sent_again(
     ]
     queries, client = list[bytes](), Client()
 
-    def do(step: Any) -> list[Any]:
+    def do(step):
         if not step.commands:
             return []
         assert [command[0] for command in step.commands] == ["LPUSH", "BLPOP"]
@@ -122,7 +118,7 @@ def test_a_query_that_cannot_be_answered_now_is_sent_again(
     assert (len(queries), len(set(queries))) == (sent, 1)
 
 
-def test_why_a_deadline_passed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_a_deadline_passed_is_told(monkeypatch):
     """A query that was refused for now, and then taken too late, failed for what it was refused for."""
     errors = [
         Error(code="UNAVAILABLE", message="full", retryable=True),
@@ -136,7 +132,7 @@ def test_why_a_deadline_passed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(st.floats(1.75e9, 2.7e9), st.floats(1.0, 1e8), *[st.binary(min_size=5, max_size=5)] * 2)
-def test_ids_of_instances_sort_by_time(at_s: float, later_s: float, first: bytes, second: bytes) -> None:
+def test_ids_of_instances_sort_by_time(at_s, later_s, first, second):
     """Fourteen characters; of one second they differ by what was drawn, all 40 bits of it."""
     early, late = instance_id(at_s, first), instance_id(at_s + later_s, second)
     assert early < late
@@ -151,7 +147,7 @@ def test_ids_of_instances_sort_by_time(at_s: float, later_s: float, first: bytes
      ({"id": "a", "count": 2}, ["a-1", "a-2"]),
      ({"instances": [{"count": 40}, {"id": "b", "count": 2}, {}]}, [*[""] * 40, "b-1", "b-2", ""])],
 )  # fmt: skip
-def test_an_instance_without_an_id_gets_one_before_it_is_sent(params: dict[str, Any], ids: list[str] | None) -> None:
+def test_an_instance_without_an_id_gets_one_before_it_is_sent(params, ids):
     """A short one; what is no list of objects goes to the scorer as it is, which says so."""
     sent = msgspec.json.decode(Call("p", "place", params, 1.0, "").query)["params"]
     assert msgspec.json.decode(Call("p", "place", params, 1.0, "mine").query)["params"] == params
@@ -165,7 +161,7 @@ def test_an_instance_without_an_id_gets_one_before_it_is_sent(params: dict[str, 
     assert [one if one[0] in "ab" else one[14:] for one in found] == ids
 
 
-def test_a_password_is_not_shown() -> None:
+def test_a_password_is_not_shown():
     """Messages name the server without the credentials of its URL."""
     with Client("redis://user:secret@127.0.0.1:1/0", timeout_s=0.1) as client, pytest.raises(WindwardError) as away:
         client.health()
@@ -173,14 +169,14 @@ def test_a_password_is_not_shown() -> None:
     assert "127.0.0.1:1" in str(away.value)
 
 
-def test_its_keywords_are_current() -> None:
+def test_its_keywords_are_current():
     """``python -m schemas.client_keywords`` writes them; commit what it wrote."""
     assert KEYWORDS.read_text() == client_keywords(), "run python -m schemas.client_keywords"
 
 
 @each_row("method", RPC)
 @each_row("client", [Client, AsyncClient])
-def test_a_method_returns_the_struct_of_its_result(client: type, method: str) -> None:
+def test_a_method_returns_the_struct_of_its_result(client, method):
     """The very class that the scorer builds, or one made of it; awaited, where the client is asyncio's."""
     function = getattr(client, method)
     returned = eval(function.__annotations__["return"], vars(client_module))
@@ -193,11 +189,11 @@ def test_a_method_returns_the_struct_of_its_result(client: type, method: str) ->
 PLACED = {"id": "a-1", "machine": "m", "state": "reserved", "reserved_at": 1.0, "version": 7, "generation": 7}
 
 
-def answer(kind: type[Any], **fields: Any) -> Any:
+def answer(kind, **fields):
     return read(kind, msgspec.Raw(msgspec.json.encode(fields)))
 
 
-def test_a_result_reads_like_the_dict_it_was() -> None:
+def test_a_result_reads_like_the_dict_it_was():
     """By key, `get`, `in`, `dict()`; nested ones, too. What is no field is no key."""
     found = answer(Placement, machine="m", placed=[PLACED], later_field=1)
     assert (found["machine"], found.get("machine"), found.machine) == ("m", "m", "m")
@@ -215,16 +211,16 @@ def test_a_result_reads_like_the_dict_it_was() -> None:
 
 
 @pytest.mark.parametrize("kind", [Placement, AsyncPlacement])
-def test_a_placement_steps_on_its_own_reservation(kind: type[Any]) -> None:
+def test_a_placement_steps_on_its_own_reservation(kind):
     """Confirm and release send its id and generation; an answer of none, or of many, has no single one."""
-    sent: list[Any] = []
+    sent = []
 
     class Scorer:
-        def confirm(self, instance_id: str, **more: Any) -> Any:
+        def confirm(self, instance_id, **more):
             sent.append((instance_id, more))
             return self
 
-        def __await__(self) -> Any:
+        def __await__(self):
             return iter(())
 
     found = answer(kind, machine="m", id="a", generation=7, placed=[PLACED])
@@ -247,7 +243,7 @@ def test_a_placement_steps_on_its_own_reservation(kind: type[Any]) -> None:
             step.send(None)
 
 
-def test_an_answer_of_another_shape_is_an_error_in_words() -> None:
+def test_an_answer_of_another_shape_is_an_error_in_words():
     with pytest.raises(WindwardError, match="INTERNAL: the answer cannot be read"):
         answer(Placement, machine=7)
 
@@ -255,36 +251,34 @@ def test_an_answer_of_another_shape_is_an_error_in_words() -> None:
 class Pool:
     """Connections that answer every query; it counts what is asked of it."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.connection_pool = self
         self.given = self.returned = 0
         self.fails = False
 
-    def get_connection(self) -> "Pool":
+    def get_connection(self):
         self.given += 1
         return self
 
-    def release(self, _connection: "Pool") -> None:
+    def release(self, _connection):
         self.returned += 1
 
-    def send_packed_command(self, _packed: list[bytes], check_health: bool) -> None:
+    def send_packed_command(self, _packed, check_health):
         if self.fails:
             raise redis.ConnectionError("gone")
         assert not check_health
 
-    def read_response(self, timeout: float) -> Any:
+    def read_response(self, timeout):
         assert timeout > 0
         return [b"reply", b'{"id": "q", "ok": true, "result": {}}']
 
-    def disconnect(self) -> None:
+    def disconnect(self):
         """End one."""
 
     close = disconnect
 
 
-def test_a_connection_goes_back_to_the_pool_when_it_is_idle_broken_or_of_another_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_connection_goes_back_to_the_pool_when_it_is_idle_broken_or_of_another_process(monkeypatch):
     """Calls one after the other share one; the pool tests and renews all others, and has all of them after `close`."""
     client, pool = Client(timeout_s=0.05), Pool()
     monkeypatch.setattr(client, "_redis", pool)
@@ -335,7 +329,7 @@ for each in threads:
 """
 
 
-def test_threads_may_read_their_first_answers_at_once() -> None:
+def test_threads_may_read_their_first_answers_at_once():
     """A thread met a type that another was preparing, and the process ended: in 10 of 12 runs of these lines."""
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", FIRST_ANSWERS], stderr=subprocess.PIPE, text=True, check=False)
@@ -367,7 +361,7 @@ WRONG = {
 
 
 @pytest.mark.slow
-def test_a_wrong_keyword_is_found_before_the_program_runs(tmp_path: Path) -> None:
+def test_a_wrong_keyword_is_found_before_the_program_runs(tmp_path):
     """Each wrong call is an error of mypy on its line, and there is no other."""
     file = tmp_path / "calls.py"
     first = RIGHT.count("\n") + 3

@@ -2,8 +2,6 @@
 
 import json
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -40,7 +38,7 @@ SAID = "INTERNAL: filter broken failed: ZeroDivisionError: division by zero"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path, monkeypatch):
     """Yield a folder with the installed package, a profile that uses its filter, a fleet and wanted instances."""
     (tmp_path / "your_package.py").write_text(FAILING)
     about = tmp_path / "your_package-1.dist-info"
@@ -76,7 +74,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         pytest.param(("drain", "--evict"), 1, id="evict"),
     ],
 )
-def test_it_is_named_on_one_line(folder: Path, command: tuple[str, ...], code: int) -> None:
+def test_it_is_named_on_one_line(folder, command, code):
     """No traceback; the exit code is 1, of `plan` 255: no plan was made."""
     words = (*command, "--fleet-file", "fleet.json", "--profile", "mine.toml")
     done = run_command(*words, environ={})
@@ -86,7 +84,7 @@ def test_it_is_named_on_one_line(folder: Path, command: tuple[str, ...], code: i
     assert told["message"] == SAID.partition(": ")[2]
 
 
-def test_a_replay_names_it_too(folder: Path) -> None:
+def test_a_replay_names_it_too(folder):
     """By the exit code of the others: what failed is the plugin, not what was given."""
     words = ("replay", str(workload(folder / "work")), "--profile", "mine.toml")
     done = run_command(*words, environ={})

@@ -2,7 +2,6 @@
 
 import logging
 import re
-from typing import Any
 
 import msgspec
 import pytest
@@ -32,7 +31,7 @@ OBEYED = re.compile(
 STYLES = re.compile("\x1b\\[[012]m")
 
 
-def hostile(kind: Any) -> Any:  # noqa: PLR0911 - one for each kind of type
+def hostile(kind):  # noqa: PLR0911 - one for each kind of type
     """Return a value of a type, with the hostile text wherever a text can be."""
     match kind:
         case inspect.StructType():
@@ -55,14 +54,14 @@ def hostile(kind: Any) -> Any:  # noqa: PLR0911 - one for each kind of type
             return EVIL
 
 
-def clean(text: str) -> None:
+def clean(text):
     """Fail where a terminal would obey a text of another, or a row is forged."""
     assert not OBEYED.search(STYLES.sub("", text)), repr(text)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("method", RPC)
-def test_no_answer_is_printed_as_it_is(method: str, as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_answer_is_printed_as_it_is(method, as_json, capsys):
     """Of each method of the RPC, by `tell`, which prints the answers of all commands."""
     answer = msgspec.convert(hostile(inspect.type_info(RPC[method].result)), RPC[method].result)
     ask.tell(ClientSettings(json=as_json), answer, lambda one, _: "\n".join(_texts(msgspec.to_builtins(one))))
@@ -71,14 +70,14 @@ def test_no_answer_is_printed_as_it_is(method: str, as_json: bool, capsys: pytes
     assert said
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value):
     if isinstance(value, dict):
         return [text for pair in value.items() for one in pair for text in _texts(one)]
     return [text for one in value for text in _texts(one)] if isinstance(value, list) else [str(value)]
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_errors_and_events_are_one_line(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_and_events_are_one_line(as_json, capsys):
     ask.report(WindwardError("INTERNAL", EVIL), "place", ClientSettings(json=as_json))
     event = msgspec.convert(hostile(inspect.type_info(Event)) | {"expires_at": 5.0}, Event)
     for line in (capsys.readouterr().err.rstrip("\n"), _line(event, as_json=as_json)):
@@ -86,7 +85,7 @@ def test_errors_and_events_are_one_line(as_json: bool, capsys: pytest.CaptureFix
         assert "\n" not in line
 
 
-def test_what_needs_a_server_is_readable_too() -> None:
+def test_what_needs_a_server_is_readable_too():
     clean(report([Finding(EVIL, "error", EVIL, EVIL)], 80))
     row = Row(machine=EVIL, cpu=(0.1,), cpu_std=0.1, memory=(0.1,), rest={}, risk=0.1, soon=0.1, age_s=1.0)
     moment = readable(Moment(now_s=5.0, windows_s=(60,), rows=(row,), decisions=(Decision(1.0, EVIL),), problem=EVIL))
@@ -95,7 +94,7 @@ def test_what_needs_a_server_is_readable_too() -> None:
 
 
 @pytest.mark.parametrize("form", ["logfmt", "json"])
-def test_a_log_line_is_one_line(form: str) -> None:
+def test_a_log_line_is_one_line(form):
     ours = logging.LogRecord("windward.x", logging.INFO, "", 1, "a.b", (), None)
     ours.values = {"error": EVIL, "short": "\x9b2J", "at": 1.0, "level": 3}
     for record in (ours, logging.LogRecord("kafka.x", logging.INFO, "", 1, EVIL, (), None)):

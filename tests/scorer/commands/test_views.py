@@ -3,8 +3,6 @@
 import io
 import json
 from contextlib import redirect_stdout
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from ops.cli import main as cli
 from schemas.process.settings import SettingsError
 from schemas.tables.learned import Learned, Use
-from scorer.client import HealthResult, InstanceRow, InstancesResult, InstanceUsage, MachinesResult, WindwardError
+from scorer.client import HealthResult, InstanceRow, InstancesResult, InstanceUsage, WindwardError
 from scorer.commands.instances import instances
 from scorer.commands.instances.instances import _page
 from scorer.commands.machines import machines
@@ -26,7 +24,7 @@ from tests.scorer.fleets import fleet, machine, mixed, ranked
 from tests.scorer.rpc.test_results import Scorer
 
 
-def seen(instances: float) -> Use:
+def seen(instances):
     return Use(time=600.0, mean=0.5, between=0.1, within=0.1, seen=instances)
 
 
@@ -47,7 +45,7 @@ def seen(instances: float) -> Use:
         ),
     ],
 )  # fmt: skip
-def test_how_much_is_learned(value: Learned | None, said: str) -> None:
+def test_how_much_is_learned(value, said):
     """Too few instances are counted, with how many are needed."""
     assert said in learned.show(value, now_s=1.0)
 
@@ -56,13 +54,11 @@ def test_how_much_is_learned(value: Learned | None, said: str) -> None:
     ("limit", "more", "shown", "total"),
     [(5, {}, 5, 25), (15, {}, 15, 25), (30, {}, 25, 25), (15, {"selector": "machine!=m03"}, 15, 24)],
 )
-def test_the_total_is_that_of_the_fleet(
-    monkeypatch: pytest.MonkeyPatch, limit: int, more: dict[str, Any], shown: int, total: int
-) -> None:
+def test_the_total_is_that_of_the_fleet(monkeypatch, limit, more, shown, total):
     """However many pages are read; one by one they end where the limit is reached."""
     scorer = Scorer(fleet(*(machine(f"m{number:02}") for number in range(25))))
 
-    def read(_: Any, kind: type[MachinesResult], method: str, params: dict[str, Any]) -> MachinesResult:
+    def read(_, kind, method, params):
         return msgspec.convert(scorer.ask(method, **params), kind)
 
     monkeypatch.setattr(machines.ask, "read", read)
@@ -78,7 +74,7 @@ HEALTHY = HealthResult(
 
 
 @pytest.mark.parametrize("field", ["ledger_refusal", "ledger_unaccepted", "ledger_unsafe"])
-def test_what_is_wrong_with_the_ledger_is_told(field: str) -> None:
+def test_what_is_wrong_with_the_ledger_is_told(field):
     """In the words of the scorer; nothing when all is well."""
     assert "warning" not in health.show(HEALTHY)
     told = health.show(
@@ -93,15 +89,15 @@ USAGE = InstanceUsage(
 )  # fmt: skip
 
 
-def row(instance_id: str, usage: InstanceUsage | None) -> InstanceRow:
+def row(instance_id, usage):
     return InstanceRow(id=instance_id, machine="m", state="confirmed", cpu=2.0, memory=4e9, usage=usage)
 
 
-def shown(*rows: InstanceRow) -> str:
+def shown(*rows):
     return instances.show(InstancesResult(instances=list(rows), total=len(rows), more=False), now_s=1_060.0)
 
 
-def test_the_list_has_what_is_used_beside_what_was_asked() -> None:
+def test_the_list_has_what_is_used_beside_what_was_asked():
     """A dash where nothing is measured; without any usage the columns are not there."""
     text = shown(row("a", USAGE), row("b", None))
     head, first, second, _ = text.splitlines()
@@ -113,7 +109,7 @@ def test_the_list_has_what_is_used_beside_what_was_asked() -> None:
     assert "used" not in shown(row("b", None))
 
 
-def test_the_page_says_since_when_it_is_measured() -> None:
+def test_the_page_says_since_when_it_is_measured():
     """And that an instance which was there before has an unknown past."""
     text = _page(row("a", USAGE), 1_060.0)
     assert "used, 30 min     cpu 1.50" in text
@@ -123,7 +119,7 @@ def test_the_page_says_since_when_it_is_measured() -> None:
     assert "used" not in _page(row("a", None), 1_060.0)
 
 
-def test_a_plot_is_a_png(tmp_path: Any) -> None:
+def test_a_plot_is_a_png(tmp_path):
     """The candidates are drawn into a PNG file, and so is an answer without any."""
     for name, offline in (("some", fleet(machine("m", usage={"cpu": 1, "memory": 1}))), ("none", mixed())):
         path = tmp_path / f"{name}.png"
@@ -142,13 +138,13 @@ scores = [{use = "least_allocated"}]
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> str:
+def mine(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(MINE)
     return str(file)
 
 
-def test_what_is_compared_is_told_by_resource(mine: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_compared_is_told_by_resource(mine, capsys):
     """A threshold of a percentile of cpu stands beside that of its mean, and that of memory is still there."""
     assert command.main(["check", mine], {}) == 0
     shown = capsys.readouterr().out.splitlines()
@@ -163,7 +159,7 @@ def test_what_is_compared_is_told_by_resource(mine: str, capsys: pytest.CaptureF
     ]
 
 
-def test_of_the_peers_rule_only_what_is_compared_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_the_peers_rule_only_what_is_compared_is_told(tmp_path, capsys):
     """With `instead` the percentiles take the place of the means, and no other resource is compared by the filter."""
     file = tmp_path / "peer.toml"
     file.write_text(MINE.replace("percentile", "instead = true, percentile"))
@@ -172,7 +168,7 @@ def test_of_the_peers_rule_only_what_is_compared_is_told(tmp_path: Path, capsys:
     assert [one["resource"] for one in told if one["filter"] == "usage_threshold"] == ["cpu"]
 
 
-def test_a_difference_is_told_by_setting(mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_difference_is_told_by_setting(mine, tmp_path, capsys):
     """What is added and taken away, and each changed number; nothing of equal profiles."""
     other = tmp_path / "other.toml"
     other.write_text(
@@ -198,22 +194,22 @@ WRONG = WindwardError("INVALID_ARGUMENT", "no such column")
 class Terminal(io.StringIO):
     """A terminal whose user presses Ctrl-C when the answers are over."""
 
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
-def drawn(monkeypatch: pytest.MonkeyPatch, *answers: str | WindwardError) -> list[str]:
+def drawn(monkeypatch, *answers):
     """Return the frames of these answers, without what moves the cursor."""
     monkeypatch.setenv("LINES", "6")
     monkeypatch.setenv("COLUMNS", "80")
     waited, left = [], list(answers)
 
-    def sleep(wait_s: float) -> None:
+    def sleep(wait_s):
         waited.append(wait_s)
         if not left:
             raise KeyboardInterrupt
 
-    def find() -> tuple[list[str], Any]:
+    def find():
         answer = left.pop(0)
         if isinstance(answer, WindwardError):
             raise answer
@@ -230,7 +226,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, *answers: str | WindwardError) -> lis
     return [frame.replace("\x1b[K", "").removesuffix("\x1b[J\n") for frame in frames]
 
 
-def test_it_is_drawn_again_every_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_drawn_again_every_two_seconds(monkeypatch):
     """Over the frame before, cut to the terminal's height; what it counts stays."""
     frames = drawn(monkeypatch, "id\na\n1 of 1", "id\na\nb\n2 of 2", "id\na\nb\nc\n3 of 3")
     assert frames == [
@@ -238,7 +234,7 @@ def test_it_is_drawn_again_every_two_seconds(monkeypatch: pytest.MonkeyPatch) ->
     ]  # fmt: skip
 
 
-def test_a_list_stays_while_the_scorer_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_stays_while_the_scorer_is_away(monkeypatch):
     """With the reason in the heading, until there is another."""
     frames = drawn(monkeypatch, "1 of 1", AWAY, "2 of 2")
     assert frames == [
@@ -249,13 +245,13 @@ def test_a_list_stays_while_the_scorer_is_away(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("errors", [[AWAY], ["1 of 1", WRONG]])
-def test_an_error_ends_it(monkeypatch: pytest.MonkeyPatch, errors: list[str | WindwardError]) -> None:
+def test_an_error_ends_it(monkeypatch, errors):
     """At the beginning any, later one that would come again."""
     with pytest.raises(WindwardError):
         drawn(monkeypatch, *errors)
 
 
-def test_it_is_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_for_terminals(capsys):
     """With --json, or where nothing can be drawn over, it is refused."""
     with pytest.raises(SettingsError, match="standard output is no terminal"):
         listed(ListedSettings(watch=True), lambda: ("", lambda *_: ""))

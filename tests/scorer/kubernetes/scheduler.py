@@ -5,13 +5,13 @@ InterPodAffinity of Kubernetes 1.34. Amounts in these tests are whole numbers.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 Body = Mapping[str, Any]
 
 
-def refusals(pod: Body, node: Body, there: Sequence[Body], nodes: Sequence[Body], pods: Sequence[Body]) -> list[str]:
+def refusals(pod, node, there, nodes, pods):
     """Return why a pod may not come to a node: ``there`` has the node's pods, ``pods`` all others of the cluster."""
     return [
         name
@@ -27,7 +27,7 @@ def refusals(pod: Body, node: Body, there: Sequence[Body], nodes: Sequence[Body]
     ]
 
 
-def moves_at_all(pod: Body) -> bool:
+def moves_at_all(pod):
     """Return whether something makes a pod again elsewhere, and nothing says that it stays."""
     about = pod["metadata"]
     notes = about.get("annotations", {})
@@ -42,21 +42,21 @@ def moves_at_all(pod: Body) -> bool:
     )
 
 
-def _unschedulable(pod: Body, node: Body) -> bool:
+def _unschedulable(pod, node):
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     return bool(node["spec"].get("unschedulable")) and not _tolerates(pod, taint)
 
 
-def _taints(node: Body) -> Sequence[Body]:
+def _taints(node):
     return node["spec"].get("taints", ())
 
 
-def _hard(taint: Body) -> bool:
+def _hard(taint):
     return taint["effect"] in ("NoSchedule", "NoExecute")
 
 
-def _tolerates(pod: Body, taint: Body) -> bool:
-    def by(one: Body) -> bool:
+def _tolerates(pod, taint):
+    def by(one):
         if one.get("effect") and one["effect"] != taint["effect"]:
             return False
         if one.get("key") and one["key"] != taint["key"]:
@@ -66,7 +66,7 @@ def _tolerates(pod: Body, taint: Body) -> bool:
     return any(map(by, pod["spec"].get("tolerations", ())))
 
 
-def _accepts(spec: Body, node: Body) -> bool:
+def _accepts(spec, node):
     labels = node["metadata"].get("labels", {})
     if any(labels.get(key) != value for key, value in spec.get("nodeSelector", {}).items()):
         return False
@@ -74,14 +74,14 @@ def _accepts(spec: Body, node: Body) -> bool:
     return rule is None or any(_term(term, node) for term in rule["nodeSelectorTerms"])
 
 
-def _term(term: Body, node: Body) -> bool:
+def _term(term, node):
     labels, names = term.get("matchExpressions", ()), term.get("matchFields", ())
     holds = [_holds(one, node["metadata"].get("labels", {})) for one in labels]
     holds += [_holds(one, {"metadata.name": node["metadata"]["name"]}) for one in names]
     return bool(holds) and all(holds)
 
 
-def _holds(one: Body, labels: Mapping[str, str]) -> bool:
+def _holds(one, labels):
     value, values = labels.get(one["key"]), one.get("values", ())
     match one["operator"]:
         case "In":
@@ -99,7 +99,7 @@ def _holds(one: Body, labels: Mapping[str, str]) -> bool:
     raise AssertionError(one)
 
 
-def _ports(pod: Body) -> set[tuple[str, int]]:
+def _ports(pod):
     spec = pod["spec"]
     sidecars = [one for one in spec.get("initContainers", ()) if one.get("restartPolicy") == "Always"]
     given = [port for one in (*spec["containers"], *sidecars) for port in one.get("ports", ())]
@@ -108,29 +108,28 @@ def _ports(pod: Body) -> set[tuple[str, int]]:
     return {(one.get("protocol", "TCP"), port) for one, port in of_host if port}
 
 
-def _clash(pod: Body, there: Sequence[Body]) -> bool:
+def _clash(pod, there):
     return any(_ports(pod) & _ports(one) for one in there)
 
 
-def _requests(pod: Body) -> Counter[str]:
-    found: Counter[str] = Counter(pods=1)
+def _requests(pod):
+    found = Counter(pods=1)
     for one in pod["spec"]["containers"]:
         found.update({name: int(amount) for name, amount in one.get("resources", {}).get("requests", {}).items()})
     return found
 
 
-def _too_much(pod: Body, node: Body, there: Sequence[Body]) -> bool:
-    total: Counter[str] = sum(map(_requests, there), Counter()) + _requests(pod)
+def _too_much(pod, node, there):
+    total = sum(map(_requests, there), Counter()) + _requests(pod)
     return any(total[name] > int(node["status"]["allocatable"].get(name, 0)) for name in _requests(pod))
 
 
-def _terms(pod: Body, kind: str) -> Sequence[Body]:
-    rule: Body = pod["spec"].get("affinity", {}).get(kind, {})
-    found: Sequence[Body] = rule.get("requiredDuringSchedulingIgnoredDuringExecution", ())
-    return found
+def _terms(pod, kind):
+    rule = pod["spec"].get("affinity", {}).get(kind, {})
+    return rule.get("requiredDuringSchedulingIgnoredDuringExecution", ())
 
 
-def _meant(term: Body, of: Body, other: Body) -> bool:
+def _meant(term, of, other):
     labels, selected = other["metadata"].get("labels", {}), term["labelSelector"]
     within = term.get("namespaces") or [of["metadata"]["namespace"]]
     return (
@@ -140,10 +139,10 @@ def _meant(term: Body, of: Body, other: Body) -> bool:
     )
 
 
-def _near_wrong(pod: Body, node: Body, nodes: Sequence[Body], pods: Sequence[Body]) -> bool:
+def _near_wrong(pod, node, nodes, pods):
     labels = {one["metadata"]["name"]: one["metadata"].get("labels", {}) for one in nodes}
 
-    def near(term: Body, other: Body) -> bool:
+    def near(term, other):
         key = term["topologyKey"]
         here, at = labels[node["metadata"]["name"]], labels[other["spec"]["nodeName"]]
         return key in here and here[key] == at.get(key)

@@ -4,10 +4,9 @@ import json
 import select
 import threading
 import time
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -22,7 +21,6 @@ from scorer.kubernetes.pods_api import NODES, PODS, SELECTED, ApiError, ApiServe
 from scorer.kubernetes.pods_body import Bookmark, OnePod
 from scorer.kubernetes.pods_difference import changes
 from scorer.kubernetes.pods_request import Reading, request_of
-from scorer.ledger.record.instance import Instance
 from tests.dripping import dripping
 from tests.scorer.kubernetes.extender.test_verbs import Scene
 
@@ -32,11 +30,11 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.answers: list[tuple[int, list[Any]]] = []
-        self.asked: list[dict[str, str]] = []
-        self.tokens: list[str | None] = []
+        self.answers = []
+        self.asked = []
+        self.tokens = []
         self.done = threading.Event()
 
 
@@ -46,7 +44,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Server
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         self.server.asked.append({name: one for name, (one,) in parse_qs(urlsplit(self.path).query).items()})
         self.server.tokens.append(self.headers["Authorization"])
         status, lines = self.server.answers.pop(0)
@@ -61,12 +59,12 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.write(b"0\r\n\r\n")
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_):
         pass
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server():
     made = Server()
     thread = threading.Thread(target=made.serve_forever, args=(0.01,))
     thread.start()
@@ -77,21 +75,21 @@ def server() -> Iterator[Server]:
     made.server_close()
 
 
-def api(server: Server, **other: Any) -> ApiServer:
+def api(server, **other):
     return ApiServer(host="127.0.0.1", port=server.server_port, **other)
 
 
-def pod(uid: str, version: str = "6") -> dict[str, Any]:
+def pod(uid, version="6"):
     about = {"name": "p", "namespace": "shop", "uid": uid, "resourceVersion": version}
     return {"kind": "Pod", "apiVersion": "v1", "metadata": about, "spec": {"containers": []}, "status": {}}
 
 
-def page(uid: str, **metadata: str) -> dict[str, Any]:
+def page(uid, **metadata):
     about = {"resourceVersion": "7"} | metadata
     return {"kind": "PodList", "apiVersion": "v1", "metadata": about, "items": [pod(uid)]}
 
 
-def test_a_list_is_read_page_by_page(server: Server, tmp_path: Path) -> None:
+def test_a_list_is_read_page_by_page(server, tmp_path):
     """Each with the mark of the one before; the token is read for each."""
     token = tmp_path / "token"
     token.write_text("one\n")
@@ -106,7 +104,7 @@ def test_a_list_is_read_page_by_page(server: Server, tmp_path: Path) -> None:
     assert server.tokens == ["Bearer one", "Bearer two"]
 
 
-def test_a_watch_yields_events_until_its_end(server: Server) -> None:
+def test_a_watch_yields_events_until_its_end(server):
     """From a version on; a bookmark has a version alone."""
     one = pod("a", "8")
     mark = {"metadata": {"resourceVersion": "9"}}
@@ -116,11 +114,11 @@ def test_a_watch_yields_events_until_its_end(server: Server) -> None:
     assert (server.asked[0]["resourceVersion"], server.asked[0]["watch"]) == ("7", "1")
 
 
-def test_an_event_comes_before_the_answer_ends(server: Server) -> None:
+def test_an_event_comes_before_the_answer_ends(server):
     server.answers = [(200, [{"type": "ADDED", "object": pod("a")}, None])]
     events = api(server).watch(PODS, "7")
     assert next(events)[1].metadata.resource_version == "6"
-    events.close()  # type: ignore[attr-defined]
+    events.close()
 
 
 GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
@@ -140,14 +138,14 @@ GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Ex
         pytest.param((200, [{"status": "ok"}]), id="of another service"),
     ],
 )
-def test_every_error_is_one(server: Server, monkeypatch: pytest.MonkeyPatch, answer: tuple[int, list[Any]]) -> None:
+def test_every_error_is_one(server, monkeypatch, answer):
     monkeypatch.setattr("scorer.kubernetes.pods_api.WATCH_S", 0)
     server.answers = [answer]
     with pytest.raises(ApiError):
         list(api(server, silent_s=0.2).watch(PODS, "7"))
 
 
-def test_a_list_that_fails_is_an_error(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_that_fails_is_an_error(server, monkeypatch):
     """Whether refused, of something else, without an end, too long, or of no server at all."""
     first = page("a", **{"continue": "abc"})
     server.answers = [(500, [b"no"]), (200, [b"<html>"]), (200, [{}]), (200, [page("a") | {"items": None}])]
@@ -171,7 +169,7 @@ def test_a_list_that_fails_is_an_error(server: Server, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("first", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"], ids=["head", "body"])
-def test_an_answer_that_drips_is_none(first: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_drips_is_none(first, monkeypatch):
     """A list, an end of a watch and a single call have a deadline for the whole of their answer."""
     monkeypatch.setattr(pods_api, "WATCH_S", 0.1)
     monkeypatch.setattr(api_calls, "ANSWER_S", 0.3)
@@ -189,21 +187,21 @@ def test_an_answer_that_drips_is_none(first: bytes, monkeypatch: pytest.MonkeyPa
             assert time.monotonic() - begun_s < 2.0
 
 
-def made(*flags: str) -> PodsSettings:
+def made(*flags):
     return load_settings(PodsSettings, "pods", ["--kubernetes", "east", *flags], {})
 
 
-def test_in_a_pod_it_is_that_of_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_pod_it_is_that_of_its_service_account(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "ACCOUNT", tmp_path)
     monkeypatch.setattr("ssl.create_default_context", lambda cafile: f"trusts {cafile}")
     (tmp_path / "token").write_text("one")
-    api: Any = made().api({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"})
+    api = made().api({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"})
     assert (api.host, api.port, api.tls, api.token_file) == (
         "10.0.0.1", 6443, f"trusts {tmp_path / 'ca.crt'}", tmp_path / "token",
     )  # fmt: skip
 
 
-def test_elsewhere_it_is_the_one_named() -> None:
+def test_elsewhere_it_is_the_one_named():
     api = made("--api-url", "http://127.0.0.1:8001").api({})
     assert (api.host, api.port, api.tls, api.token_file) == ("127.0.0.1", 8001, None, None)
     assert made("--api-url", "https://[fd00::1]").api({}).port == 443
@@ -220,14 +218,14 @@ def test_elsewhere_it_is_the_one_named() -> None:
         (("--api-url", "https://a", "--token-file", "/nowhere"), "cannot be used"),
     ],
 )
-def test_what_cannot_be_used_is_named(flags: tuple[str, ...], about: str) -> None:
+def test_what_cannot_be_used_is_named(flags, about):
     """Before anything is asked; no secret is shown."""
     with pytest.raises(SettingsError, match=about) as error:
         made(*flags).api({})
     assert "secret" not in str(error.value)
 
 
-def test_classes_and_cluster() -> None:
+def test_classes_and_cluster():
     """A class must be one of ours; the cluster must have a name."""
     assert made("--classes", "night=batch").reading.classes == {"night": "batch"}
     with pytest.raises(SettingsError, match="classes: 'night=low'"):
@@ -243,11 +241,11 @@ HOW = Reading("east")
 GI = 2.0**30
 
 
-def body(name: str) -> bytes:
+def body(name):
     return (FOLDER / name).read_bytes()
 
 
-def test_a_scheduler_is_answered() -> None:
+def test_a_scheduler_is_answered():
     """It asks about the nodes that are not cordoned: all are kept, and scored with the least load first."""
     verbs = Scene().verbs
     kept, scores = verbs.filter(body("filter.json")), verbs.prioritize(body("prioritize.json"))
@@ -255,19 +253,19 @@ def test_a_scheduler_is_answered() -> None:
     assert [one.host for one in scores] == ["n0", "n1"]
 
 
-def test_a_pod_that_waits_is_a_request() -> None:
+def test_a_pod_that_waits_is_a_request():
     pod = read_args(body("filter.json")).pod
     request = request_of(pod, pod.metadata.uid, HOW)
     assert (request.cpu, request.memory, request.kind) == (0.7, GI, "default/db")
 
 
-def test_a_binding_is_read() -> None:
+def test_a_binding_is_read():
     binding, args = read_binding(body("bind.json")), read_args(body("filter.json"))
     assert (binding.pod_namespace, binding.pod_name, binding.pod_uid) == ("default", "db-2", args.pod.metadata.uid)
     assert binding.node in (args.node_names or ())
 
 
-def test_a_list_and_what_changed_since_are_in_the_ledger(server: Server) -> None:
+def test_a_list_and_what_changed_since_are_in_the_ledger(server):
     """Two are bound; then one is resized, and one ends."""
     server.answers = [(200, [body("pods.json")]), (200, body("watch.jsonl").splitlines(keepends=True))]
     (page,) = api(server).pages(PODS)
@@ -281,14 +279,14 @@ def test_a_list_and_what_changed_since_are_in_the_ledger(server: Server) -> None
     assert _said(list(since.gone)) == {"db-1": ("n1", 0.7, GI)}
 
 
-def test_a_version_that_is_too_old_ends_the_watch(server: Server) -> None:
+def test_a_version_that_is_too_old_ends_the_watch(server):
     server.answers = [(200, [body("too-old.jsonl")])]
     assert json.loads(body("too-old.jsonl"))["object"]["code"] == 410
     with pytest.raises(ApiError, match="too old resource version"):
         list(api(server).watch(PODS, "1"))
 
 
-def test_nodes_are_machines(server: Server) -> None:
+def test_nodes_are_machines(server):
     """With capacity and cordon."""
     server.answers = [(200, [body("nodes.json")])]
     (page,) = api(server).pages(NODES)
@@ -298,7 +296,7 @@ def test_nodes_are_machines(server: Server) -> None:
     }
 
 
-def _said(instances: list[Instance]) -> dict[str, tuple[str, float | None, float | None]]:
+def _said(instances):
     return {one.labels["pod"]: (one.machine, one.amounts[0], one.amounts[1]) for one in instances}
 
 
@@ -309,7 +307,7 @@ class Binding(BaseHTTPRequestHandler):
     timeout = 0.05
     taken: ClassVar[list[bytes]] = []
 
-    def do_POST(self) -> None:
+    def do_POST(self):
         self.taken.append(self.rfile.read(int(self.headers["Content-Length"])))
         body = b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
         self.send_response(201)
@@ -317,11 +315,11 @@ class Binding(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_):
         pass
 
 
-def test_a_binding_after_a_pause_arrives_once() -> None:
+def test_a_binding_after_a_pause_arrives_once():
     """A server closes what is idle (kube-apiserver after 90 s, a load balancer sooner); a POST is never repeated."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Binding) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

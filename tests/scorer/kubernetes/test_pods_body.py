@@ -1,32 +1,30 @@
 """What pods request in all, by kube-scheduler's rule."""
 
-from typing import Any
-
 import msgspec
 import pytest
 
 from schemas.messages.operator import OperatorFacts, Taint
-from scorer.kubernetes.nodes_body import Node, read_node, read_nodes, rules_of, unreadable_amounts
-from scorer.kubernetes.pods_body import UNREADABLE, Pod, limits_of, read_list, read_pod, requests_of
+from scorer.kubernetes.nodes_body import read_node, read_nodes, rules_of, unreadable_amounts
+from scorer.kubernetes.pods_body import UNREADABLE, limits_of, read_list, read_pod, requests_of
 from tests.rows import each_row
 
 GI = 2.0**30
-POD: dict[str, Any] = {
+POD = {
     "metadata": {"name": "p", "namespace": "shop", "uid": "u", "resourceVersion": "6"},
     "spec": {"containers": []},
     "status": {},
 }
-LIST: dict[str, Any] = {
+LIST = {
     "kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7", "continue": "abc"}, "items": [POD],
 }  # fmt: skip
 
 
-def read(spec: dict[str, Any], status: dict[str, Any] | None = None) -> Pod:
+def read(spec, status=None):
     body = {"kind": "Pod", "apiVersion": "v1", "spec": {"containers": []} | spec, "status": status or {}}
     return read_pod(msgspec.json.encode(POD | body))
 
 
-def container(cpu: str = "", memory: str = "", **other: Any) -> dict[str, Any]:
+def container(cpu="", memory="", **other):
     asked = {name: amount for name, amount in (("cpu", cpu), ("memory", memory)) if amount}
     return {"name": "a", "image": "x", "resources": {"requests": asked}} | other
 
@@ -36,12 +34,12 @@ NEVER = {"conditions": [{"type": "PodResizePending", "reason": "Infeasible", "st
 LATER = {"conditions": [{"type": "PodResizePending", "reason": "Deferred", "status": "True"}]}
 
 
-def whole(cpu: str) -> dict[str, Any]:
+def whole(cpu):
     """Return a spec that asks so much for the whole pod, half a core of it for its container."""
     return {"containers": [container("0.5")], "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}}
 
 
-def has(cpu: str, allocated: str = "") -> dict[str, Any]:
+def has(cpu, allocated=""):
     """Return the status of a pod that has so much."""
     of = {"resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}}
     return of | ({"allocatedResources": {"cpu": allocated}} if allocated else {})
@@ -49,7 +47,7 @@ def has(cpu: str, allocated: str = "") -> dict[str, Any]:
 
 # Sources: resource.PodRequests of kubernetes and its helpers_test.go (component-helpers); KEP-753: sidecars,
 # KEP-1287: resizes, KEP-2837: whole pods. What else is requested, nulls and units: made.
-REQUESTS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, float]]] = [
+REQUESTS = [
     # name, spec, status, requests
     ("nothing is said", {"containers": [{"name": "a", "resources": {}}]}, {}, {}),
     ("a given nothing", {"containers": [container("0")]}, {}, {"cpu": 0.0}),
@@ -100,13 +98,13 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, float]]] = [
 
 
 @pytest.mark.parametrize(("name", "spec", "status", "wanted"), REQUESTS)
-def test_requests(name: str, spec: dict[str, Any], status: dict[str, Any], wanted: dict[str, float]) -> None:
+def test_requests(name, spec, status, wanted):
     """Of containers, sidecars, starts, overhead and resizes."""
     pod = read(spec, status)
     assert requests_of(pod) == pytest.approx(wanted), name
 
 
-def test_limits_are_known_where_every_container_has_one() -> None:
+def test_limits_are_known_where_every_container_has_one():
     """One without a limit may use all there is; what is said of the whole pod holds."""
     both = [{"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}, {"resources": {"limits": {"cpu": "2"}}}]
     spec = {"containers": both, "initContainers": [{"resources": {}}], "overhead": {"cpu": "1"}}
@@ -126,12 +124,12 @@ def test_limits_are_known_where_every_container_has_one() -> None:
         (whole("2"), {}, 2.0),
     ],
 )
-def test_the_limit_of_a_whole_pod_is_resized_too(spec: dict[str, Any], status: dict[str, Any], wanted: float) -> None:
+def test_the_limit_of_a_whole_pod_is_resized_too(spec, status, wanted):
     """The larger of what it has and asks for; what it has, if it can never grow."""
     assert limits_of(read(spec, status)) == {"cpu": wanted}
 
 
-def test_a_page_says_where_it_ends() -> None:
+def test_a_page_says_where_it_ends():
     """Its version and the mark of the next page; the last page has no mark."""
     page = read_list(msgspec.json.encode(LIST))
     assert (page.metadata.resource_version, page.metadata.continue_) == ("7", "abc")
@@ -140,9 +138,9 @@ def test_a_page_says_where_it_ends() -> None:
     assert read_list(msgspec.json.encode(last)).metadata.continue_ == ""
 
 
-def test_what_the_api_server_always_gives_is_required() -> None:
+def test_what_the_api_server_always_gives_is_required():
     """Of a list and of each pod of it; an answer without it is none, as is that of another service."""
-    others: list[Any] = [{}, {"status": "ok"}, [], None, {"kind": "Status", "apiVersion": "v1", "code": 200}]
+    others = [{}, {"status": "ok"}, [], None, {"kind": "Status", "apiVersion": "v1", "code": 200}]
     others += [LIST | {"items": None}, LIST | {"kind": "NodeList"}, LIST | {"metadata": {"resourceVersion": ""}}]
     others += [{name: one for name, one in LIST.items() if name != lacks} for lacks in LIST]
     for lacks in POD:
@@ -168,7 +166,7 @@ TAINTED = [
 ]
 
 
-def node(body: dict[str, Any]) -> Node:
+def node(body):
     whole = {"kind": "Node", "apiVersion": "v1", "spec": {}, "status": {}} | body
     whole["metadata"] = {"name": "n1", "resourceVersion": "1", **body.get("metadata", {})}
     return read_node(msgspec.json.encode(whole))
@@ -210,12 +208,12 @@ def node(body: dict[str, Any]) -> Node:
         ),
     ],
 )  # fmt: skip
-def test_rules(what: str, body: dict[str, Any], wanted: OperatorFacts) -> None:
+def test_rules(what, body, wanted):
     """Each field of a node that placement knows; by core/v1 and the well-known taints of its documentation."""
     assert rules_of(node(body), "east") == wanted, what
 
 
-def test_what_is_no_machine() -> None:
+def test_what_is_no_machine():
     with pytest.raises(ValueError, match="machine"):
         rules_of(node({"metadata": {"name": "n 1"}}), "east")
 
@@ -236,9 +234,9 @@ def test_what_is_no_machine() -> None:
     ],
 )  # fmt: skip
 def test_an_amount_that_is_none_costs_only_itself(
-    capacity: dict[str, str], allocatable: dict[str, str], read: dict[str, float], reserve: dict[str, float],
-    told: list[str],
-) -> None:  # fmt: skip
+    capacity, allocatable, read, reserve,
+    told
+):  # fmt: skip
     """The cordon, taints and labels stay, and the other amounts; what cannot be read is named. Made, but for one."""
     spec = {"unschedulable": True, "taints": [{"key": "gpu", "effect": "NoSchedule"}]}
     status = {"capacity": capacity, "allocatable": allocatable}
@@ -253,6 +251,6 @@ def test_an_amount_that_is_none_costs_only_itself(
 @pytest.mark.parametrize(
     "body", [{}, {"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": None}]
 )
-def test_what_is_no_list_of_nodes(body: dict[str, Any]) -> None:
+def test_what_is_no_list_of_nodes(body):
     with pytest.raises(msgspec.DecodeError):
         read_nodes(msgspec.json.encode(body))

@@ -1,27 +1,24 @@
 """What pods and the ledger's records of a cluster make of each other."""
 
-from typing import Any
-
 import msgspec
 import pytest
 
-from scorer.kubernetes.pods_body import Pod, read_pod
-from scorer.kubernetes.pods_difference import Changes, Listing, changes, instance
+from scorer.kubernetes.pods_body import read_pod
+from scorer.kubernetes.pods_difference import Listing, changes, instance
 from scorer.kubernetes.pods_request import Reading, kind_of
-from scorer.ledger.record.instance import Instance
 from tests.rows import each_row
 
 HOW = Reading("east")
 HASH = "3b6e1c0f9a8d7e6f5a4b3c2d1e0f9a8b"
 
 
-def pod(uid: str = "a", node: str = "n1", phase: str = "Running", cpu: str = "1", **metadata: Any) -> Pod:
+def pod(uid="a", node="n1", phase="Running", cpu="1", **metadata):
     """Return a pod as the API server gives it."""
     return _pod({"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
                 {"phase": phase, "startTime": "1970-01-01T00:01:40Z"}, uid, **metadata)  # fmt: skip
 
 
-def _pod(spec: dict[str, Any], status: dict[str, Any], uid: str = "a", **metadata: Any) -> Pod:
+def _pod(spec, status, uid="a", **metadata):
     about = {
         "name": f"pod-{uid}",
         "namespace": "shop",
@@ -33,24 +30,24 @@ def _pod(spec: dict[str, Any], status: dict[str, Any], uid: str = "a", **metadat
     return read_pod(msgspec.json.encode(body))
 
 
-def static(uid: str, node: str) -> Pod:
+def static(uid, node):
     owner = {"kind": "Node", "name": node, "controller": True}
     notes = {"kubernetes.io/config.hash": HASH, "kubernetes.io/config.mirror": HASH}
     return pod(uid, node, name=f"etcd-{node}", annotations=notes, ownerReferences=[owner])
 
 
-def forged(uid: str, claimed: str, *, mirror: bool = True, node: str = "n1") -> Pod:
+def forged(uid, claimed, *, mirror=True, node="n1"):
     """Return a pod that says the hash of another, and what else its creator may say."""
     owner = {"kind": "Node", "name": "n1", "controller": True}
     notes = {"kubernetes.io/config.hash": claimed} | ({"kubernetes.io/config.mirror": claimed} if mirror else {})
     return pod(uid, node, cpu="0.01", annotations=notes, ownerReferences=[owner] if mirror else [])
 
 
-def record(one: Pod, instance_id: str = "", **other: Any) -> Instance:
+def record(one, instance_id="", **other):
     return msgspec.structs.replace(instance(one, instance_id or one.metadata.uid, HOW), **other)
 
 
-def said(found: Changes) -> dict[str, list[str]]:
+def said(found):
     all_of = {
         "confirm": [f"{one.id} {one.machine}" for one in found.to_ledger.added],
         "correct": [f"{old.id} {what}" for old, _, what in found.to_ledger.changed],
@@ -61,7 +58,7 @@ def said(found: Changes) -> dict[str, list[str]]:
 
 
 ELSE = {"labels": {"kubernetes": "west"}}
-TABLE: list[tuple[str, list[Pod], list[Instance], dict[str, list[str]]]] = [
+TABLE = [
     # name, pods, records, what is to be done
     ("nothing", [], [], {}),
     ("bound", [pod()], [], {"confirm": ["a n1"]}),
@@ -109,9 +106,7 @@ TABLE: list[tuple[str, list[Pod], list[Instance], dict[str, list[str]]]] = [
 
 @each_row("in_page", [1, 500])
 @each_row(("name", "pods", "records", "wanted"), TABLE)
-def test_a_full_list(
-    name: str, pods: list[Pod], records: list[Instance], wanted: dict[str, list[str]], in_page: int
-) -> None:
+def test_a_full_list(name, pods, records, wanted, in_page):
     """Over the records of this cluster only, however many pods a page has."""
     ledger = {one.id: one for one in records}
     listing, found = Listing(records, HOW), dict[str, list[str]]()
@@ -127,7 +122,7 @@ def test_a_full_list(
     assert found == wanted, name
 
 
-EVENTS: list[tuple[str, str, Pod, list[Instance], dict[str, list[str]]]] = [
+EVENTS = [
     # name, event, pod, records, what is to be done
     ("bound", "MODIFIED", pod(), [record(pod("b"))], {"confirm": ["a n1"]}),
     ("seen again", "ADDED", pod(), [record(pod())], {}),
@@ -144,24 +139,24 @@ EVENTS: list[tuple[str, str, Pod, list[Instance], dict[str, list[str]]]] = [
 
 
 @pytest.mark.parametrize(("name", "kind", "one", "records", "wanted"), EVENTS)
-def test_an_event(name: str, kind: str, one: Pod, records: list[Instance], wanted: dict[str, list[str]]) -> None:
+def test_an_event(name, kind, one, records, wanted):
     """It concerns its own pod alone."""
     assert said(changes([(kind, one)], {each.id: each for each in records}, HOW)) == wanted, name
 
 
-def test_the_last_of_several_events_counts() -> None:
+def test_the_last_of_several_events_counts():
     """Bound and ended at once leaves nothing; ended, then another pod, leaves the other."""
     assert said(changes([("ADDED", pod()), ("MODIFIED", pod(cpu="2")), ("DELETED", pod())], {}, HOW)) == {}
     seen = [("DELETED", static("u", "n1")), ("ADDED", static("v", "n1"))]
     assert said(changes(seen, {HASH: record(static("u", "n1"), HASH)}, HOW)) == {}
 
 
-def test_a_resize_is_corrected() -> None:
+def test_a_resize_is_corrected():
     (correction,) = changes([("MODIFIED", pod(cpu="2"))], {"a": record(pod())}, HOW).to_ledger.changed
     assert (correction[0].amounts[0], correction[1].amounts[0]) == (1.0, 2.0)
 
 
-def test_an_instance_is_confirmed_since_the_pod_started() -> None:
+def test_an_instance_is_confirmed_since_the_pod_started():
     """With the labels that are kept, and where it is from."""
     found = instance(pod(labels={"app": "web", "secret": "x"}), "a", HOW)
     assert (found.id, found.machine, found.state, found.started_at) == ("a", "n1", "confirmed", 100.0)
@@ -182,7 +177,7 @@ def test_an_instance_is_confirmed_since_the_pod_started() -> None:
         ({"priorityClassName": "night"}, {"windward.io/class": "prod"}, "batch"),
     ],
 )
-def test_the_class(spec: dict[str, Any], annotations: dict[str, str], wanted: str) -> None:
+def test_the_class(spec, annotations, wanted):
     """By the operator's table, the annotation, Koordinator's name, quality of service, priority."""
     how = Reading("east", classes={"night": "batch"})
     status = {"qosClass": spec.pop("qos", "Burstable"), "phase": "Running"}
@@ -190,7 +185,7 @@ def test_the_class(spec: dict[str, Any], annotations: dict[str, str], wanted: st
     assert instance(one, "a", how).priority_class == wanted
 
 
-def test_annotations_and_extended_resources() -> None:
+def test_annotations_and_extended_resources():
     """Of what Kubernetes has no field for; a wrong annotation does not lose the pod."""
     asked = {"requests": {"cpu": "1", "windward.io/nic": "5M", "nvidia.com/gpu": "1"}}
     spec = {"nodeName": "n1", "containers": [{"resources": asked}]}
@@ -213,7 +208,7 @@ def test_annotations_and_extended_resources() -> None:
         ([{"kind": "StatefulSet", "name": "db"}], ""),
     ],
 )
-def test_the_kind_is_the_owner(owner: list[dict[str, Any]], wanted: str) -> None:
+def test_the_kind_is_the_owner(owner, wanted):
     """Without the hash of a roll-out, the minute of a run, the node of a static pod."""
     about = {"name": "etcd-n1", "labels": {"pod-template-hash": "5d4f"}, "ownerReferences": owner}
     assert kind_of(pod(**about)) == wanted

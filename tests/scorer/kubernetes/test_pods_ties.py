@@ -1,6 +1,5 @@
 """What ties a pod to its node: fields of its record, and plans of moves that kube-scheduler would not refuse."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.rpc.request import Request
-from scorer.commands.shared.fleet_file import FleetState
 from scorer.kubernetes.nodes_body import read_node, rules_of
 from scorer.kubernetes.pods_body import read_pod
 from scorer.kubernetes.pods_difference import instance
@@ -32,7 +30,7 @@ HOW = Reading("east")
 OWNED = [{"kind": "ReplicaSet", "name": "web-1", "controller": True}]
 
 
-def pod(spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
+def pod(spec=None, **metadata):
     about = {
         "name": "web-1-a",
         "namespace": "shop",
@@ -44,40 +42,38 @@ def pod(spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
     return {"kind": "Pod", "apiVersion": "v1", "metadata": about, "spec": spec, "status": {}}
 
 
-def required(*terms: dict[str, Any]) -> dict[str, Any]:
+def required(*terms):
     """Return the spec of a pod that requires one of these terms of nodes."""
     rule = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
     return {"affinity": {"nodeAffinity": rule}}
 
 
-def term(key: str, operator: str, *values: str) -> dict[str, Any]:
+def term(key, operator, *values):
     return {"matchExpressions": [{"key": key, "operator": operator, **({"values": values} if values else {})}]}
 
 
-def asks(*containers: dict[str, str], **more: Any) -> dict[str, Any]:
+def asks(*containers, **more):
     """Return the spec of a pod whose containers request so much."""
     return {"containers": [{"name": "c", "resources": {"requests": one}} for one in containers], **more}
 
 
-def apart(
-    labels: dict[str, str], topology: str = "kubernetes.io/hostname", kind: str = "podAntiAffinity", **more: Any
-) -> dict[str, Any]:
+def apart(labels, topology="kubernetes.io/hostname", kind="podAntiAffinity", **more):
     """Return the spec of a pod with one required term about other pods."""
     rule = {"labelSelector": {"matchLabels": labels}, "topologyKey": topology, **more}
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}}
 
 
-def expressions(key: str, operator: str, *values: str) -> dict[str, Any]:
+def expressions(key, operator, *values):
     return {"labelSelector": term(key, operator, *values)}
 
 
-def affinities(more: dict[str, Any], kind: str = "podAntiAffinity") -> dict[str, Any]:
+def affinities(more, kind="podAntiAffinity"):
     """Return the spec of a pod with one required term about the other pods that expressions select."""
     rule = {"topologyKey": "kubernetes.io/hostname", **more}
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}}
 
 
-def both(one: dict[str, str], other: dict[str, str]) -> dict[str, Any]:
+def both(one, other):
     """Return the spec of a pod with a term by node and one by zone: kube-scheduler counts pods that match both."""
     terms = [
         {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
@@ -93,7 +89,7 @@ NEAR = {"instances": {"app": "x", "namespace": "shop"}, "topology": "machine"}
 SIDECAR = {"name": "s", "restartPolicy": "Always", "ports": [{"containerPort": 1, "hostPort": 9100}]}
 PORTED = [{"name": "c", "ports": [{"containerPort": 53, "hostPort": 53, "protocol": "UDP"},
                                   {"containerPort": 53, "hostPort": 53}, {"containerPort": 80}]}]  # fmt: skip
-TIES: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = [
+TIES = [
     # name, the pod, what its request says, labels
     ("nothing", pod(), {}, {}),
     ("nulls", pod({"nodeSelector": None, "affinity": None, "tolerations": None, "volumes": None}), {}, {}),
@@ -222,14 +218,12 @@ TIES: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = [
 DefaultTolerationSeconds, the ports of node-exporter and of a DNS server, the anti-affinity of Redis charts."""
 
 
-def plain(value: Any) -> Any:
+def plain(value):
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
 @each_row("name, body, asked, labels", TIES, ids=[row[0] for row in TIES])
-def test_what_ties_a_pod_is_in_its_record(
-    name: str, body: dict[str, Any], asked: dict[str, Any], labels: dict[str, str]
-) -> None:
+def test_what_ties_a_pod_is_in_its_record(name, body, asked, labels):
     """Of nodes, taints, ports, counted things and other pods; and whether it moves at all."""
     found = request_of(read_pod(msgspec.json.encode(body)), "a", HOW)
     fields = ("selector", "tolerations", "ports", "affinity", "anti_affinity", "nic")
@@ -241,7 +235,7 @@ def test_what_ties_a_pod_is_in_its_record(
     assert {key: found.labels[key] for key in ("movable", "daemon") if key in found.labels} == labels
 
 
-def test_a_deployer_gets_no_port_of_a_pod() -> None:
+def test_a_deployer_gets_no_port_of_a_pod():
     """Neither that of a container nor that of a sidecar; another one is free."""
     there = pod({"containers": PORTED, "initContainers": [SIDECAR], "nodeName": "n2"})
     node = {"kind": "Node", "apiVersion": "v1", "spec": {}, "status": {}}
@@ -258,14 +252,14 @@ EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
 Cluster = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 
-def some_cluster(seed: int) -> Cluster:
+def some_cluster(seed):
     """Return nodes and pods of a small cluster, as they may be."""
     rng = np.random.default_rng(seed)
 
-    def one_of(some: Sequence[Any]) -> Any:
+    def one_of(some):
         return some[int(rng.integers(len(some)))]
 
-    def chance(part: float) -> bool:
+    def chance(part):
         return bool(rng.random() < part)
 
     nodes = [
@@ -284,7 +278,7 @@ def some_cluster(seed: int) -> Cluster:
         for n in range(rng.integers(3, 7))
     ]  # fmt: skip
 
-    def requirement() -> dict[str, Any]:
+    def requirement():
         operator = one_of(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"))
         key, some = (
             ("size", ("0", "1", "2", "3")) if operator in ("Gt", "Lt") else one_of((("zone", ZONES), ("disk", DISKS)))
@@ -297,15 +291,15 @@ def some_cluster(seed: int) -> Cluster:
         }
         return {"key": key, "operator": operator, **({"values": values[operator]} if operator in values else {})}
 
-    def toleration() -> dict[str, Any]:
+    def toleration():
         found = {"operator": "Exists"} if chance(0.5) else {"operator": "Equal", "value": one_of(("", "x"))}
         return found | ({"key": one_of(KEYS)} if chance(0.8) or found["operator"] == "Equal" else {}) | (
             {"effect": one_of(EFFECTS)} if chance(0.6) else {})  # fmt: skip
 
-    def body(number: int) -> dict[str, Any]:
+    def body(number):
         app = one_of(("web", "db", "cache"))
         requests = {"cpu": str(rng.integers(0, 4)), "memory": str(rng.integers(0, 100))}
-        spec: dict[str, Any] = {
+        spec = {
             "containers": [{
                 "name": "c", "resources": {"requests": requests | ({"x.com/gpu": "1"} if chance(0.1) else {})},
                 "ports": [{"containerPort": one_of((80, 81)), "protocol": one_of(("TCP", "UDP")),
@@ -315,7 +309,7 @@ def some_cluster(seed: int) -> Cluster:
             "nodeSelector": {"zone": one_of(ZONES)} if chance(0.2) else {},
             "resourceClaims": [{"name": "device", "resourceClaimName": "none"}] if chance(0.05) else None,
         }  # fmt: skip
-        affinity: dict[str, Any] = {}
+        affinity = {}
         if chance(0.3):
             terms = [
                 {"matchExpressions": [requirement() for _ in range(rng.integers(1, 3))]}
@@ -349,7 +343,7 @@ def some_cluster(seed: int) -> Cluster:
     return nodes, [body(n) for n in range(rng.integers(5, 25))]
 
 
-def as_fleet(nodes: Sequence[dict[str, Any]], pods: Sequence[dict[str, Any]]) -> FleetState:
+def as_fleet(nodes, pods):
     """What Windward knows of the cluster; the first node is hot."""
     machines = [
         machine(one["metadata"]["name"], 16, 1000,
@@ -362,7 +356,7 @@ def as_fleet(nodes: Sequence[dict[str, Any]], pods: Sequence[dict[str, Any]]) ->
     return of
 
 
-def planned(of: FleetState, profile: str, drained: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def planned(of, profile, drained):
     """Yield the moves of each planner, in their order, with what it empties."""
     inputs = of.inputs(load_profiles().choose(profile))
     yield drained, [(one.instance.id, str(one.target)) for one in drain([drained], inputs).moves]
@@ -383,7 +377,7 @@ def planned(of: FleetState, profile: str, drained: str) -> Iterator[tuple[str, l
 @pytest.mark.parametrize("profile", ["windward", "kubernetes"])
 @settings(max_examples=examples(60, 60), deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_no_planned_move_is_one_that_kube_scheduler_refuses(profile: str, seed: int) -> None:
+def test_no_planned_move_is_one_that_kube_scheduler_refuses(profile, seed):
     """Nor one of a pod that never moves, by drains, consolidations and both rules of rebalancing.
 
     By a model of the scheduler; the scheduler itself is asked in ``tests/kubernetes/test_moves.py``.

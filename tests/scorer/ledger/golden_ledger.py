@@ -10,7 +10,6 @@ import sys
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -21,7 +20,6 @@ from scorer.ledger.record.limits import Limit, one_to_a_port, total
 from scorer.ledger.record.transition import FORMAT, Call, Candidate, Change, Wanted
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
-from scorer.wire import Wire
 from tests.bench.servers import own_server
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -45,19 +43,19 @@ REQUEST = {
 }
 
 
-def clock(seconds: int) -> str:
+def clock(seconds):
     """Return the time source of a ledger whose clock stands, so many seconds after `NOW_S`."""
     return f"{{'{NOW_S + seconds}', '250000'}}"
 
 
-def wanted(instance_id: str, machine: str, ttl_s: float = 60.0, query: str = "", **changes: Any) -> Wanted:
+def wanted(instance_id, machine, ttl_s=60.0, query="", **changes):
     record = instance_of(read_request({**REQUEST, "id": instance_id, **changes}), "", 0.0)
     limits = [Limit(total("cpu"), 4.0, "too much cpu promised"), *one_to_a_port(record.ports)]
     record = msgspec.structs.replace(record, request="digest")
     return Wanted(record, ttl_s, [Candidate(machine, -1, limits)], Call(query, NOW_S + 30.0 if query else 0.0))
 
 
-def fill(wire: Wire, names: Names) -> None:
+def fill(wire, names):
     """Write an instance of every kind: reserved, confirmed, moving with and without another size, ended, and so on."""
     draw = partial(next, count(1))
     ledger, later = (Ledger(wire, names, time_source=clock(seconds), draw=draw) for seconds in (0, 10))
@@ -83,9 +81,9 @@ def fill(wire: Wire, names: Names) -> None:
     later.rename("m7", "m6", later.machine_versions()["m7"], ["found"])
 
 
-def dump(wire: Wire, names: Names) -> dict[str, Any]:
+def dump(wire, names):
     """Return every key of the ledger by its part of the name; what has no order is sorted."""
-    found: dict[str, Any] = {}
+    found = {}
     for key in sorted(wire.one("KEYS", f"{names.ledger()}*")):
         kind, part = wire.one("TYPE", key).decode(), key.decode().removeprefix(names.ledger(""))
         if kind == "string":
@@ -104,7 +102,7 @@ def dump(wire: Wire, names: Names) -> dict[str, Any]:
     return found
 
 
-def load(wire: Wire, names: Names, state: dict[str, Any]) -> None:
+def load(wire, names, state):
     for part, value in state.items():
         key = names.ledger(part)
         if isinstance(value, str):
@@ -121,21 +119,21 @@ def load(wire: Wire, names: Names, state: dict[str, Any]) -> None:
             wire.one("HSET", key, *(text for pair in value.items() for text in pair))
 
 
-def _pairs(flat: list[bytes]) -> dict[str, str]:
+def _pairs(flat):
     return dict(sorted((name.decode(), value.decode()) for name, value in zip(flat[::2], flat[1::2], strict=True)))
 
 
-def _sorted(row: str) -> str:
+def _sorted(row):
     version, *groups = row.split(" ")
     parts = (group.partition(":") for group in sorted(groups))
     return " ".join([version, *(f"{name}:{','.join(sorted(body.split(',')))}" for name, _, body in parts)])
 
 
-def newest(folder: Path = GOLDEN) -> Path:
+def newest(folder=GOLDEN):
     return max(folder.glob("ledger.v*.json"), key=lambda path: int(path.stem.removeprefix("ledger.v")))
 
 
-def main() -> int:
+def main():
     with own_server() as (_, wire):
         fill(wire, Names())
         text = json.dumps(dump(wire, Names()), indent=1, ensure_ascii=False)

@@ -1,21 +1,20 @@
 """The ledger as a few dictionaries, to check the scripts against; written without looking at them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import msgspec
 
 from schemas.resources import RESOURCES
-from scorer.ledger.record.instance import LIVE, Arrival, Instance, Moving, State
-from scorer.ledger.record.transition import NO_QUERY, Call, Candidate, Change, Outcome, Transition, Wanted
+from scorer.ledger.record.instance import LIVE, Arrival, Moving
+from scorer.ledger.record.transition import NO_QUERY, Outcome, Transition
 from scorer.ledger.record.units import UNITS, in_units
 
 Step = Literal["reserve", "confirm", "update", "release"]
 SWEPT = 200
 """Reservations that a step expires at most, beside those it is about."""
 
-TRANSITIONS: dict[tuple[State | None, Step], State | str] = {
+TRANSITIONS = {
     (None, "reserve"): "reserved",
     (None, "confirm"): "unknown",
     (None, "update"): "unknown",
@@ -47,36 +46,36 @@ FIRST_DRAWN = 2**52
 class LedgerModel:
     """What `scorer.ledger.store.scripts.Ledger` does, in memory; ``clock`` stands for the server's time."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock):
         self._clock = clock
-        self.records: dict[str, Instance] = {}
-        self.touched: dict[str, int] = {}
-        self.acts: dict[tuple[str, str, str], int] = {}
+        self.records = {}
+        self.touched = {}
+        self.acts = {}
         """By query, step and id: the generation it acted on. Never forgotten here: the server's clock hardly moves."""
         self.change = 0
         self.far = -1
         """The last change with a rule beyond one machine."""
-        self.log: list[Instance] = []
+        self.log = []
 
-    def drawn(self) -> int:
+    def drawn(self):
         """Return the number that the next step gives to what it reserves, or to the move that it begins."""
         return FIRST_DRAWN + self.change
 
     # ---- what it holds
 
-    def live(self) -> list[Instance]:
+    def live(self):
         return [record for record in self.records.values() if record.state in LIVE]
 
-    def on_machine(self, machine: str) -> list[Instance]:
+    def on_machine(self, machine):
         """Return the live records that hold one machine: those there, and those that move there."""
         return [record for record in self.live() if machine in _held(record)]
 
-    def version(self, machine: str) -> int:
+    def version(self, machine):
         return self.touched.get(machine, 0) if self.on_machine(machine) else 0
 
-    def sums(self, machine: str) -> dict[tuple[str, str], int]:
+    def sums(self, machine):
         """Return what a machine holds, in units, by class and name; what is 0 is left out."""
-        found: Counter[tuple[str, str]] = Counter()
+        found = Counter()
         for record in self.on_machine(machine):
             for name in ("instances", "maxmemory", *RESOURCES):
                 found[record.priority_class, name] += _share(_on(record, machine), name)
@@ -84,7 +83,7 @@ class LedgerModel:
 
     # ---- steps
 
-    def _write(self, record: Instance, *left: str) -> Instance:
+    def _write(self, record, *left):
         self.change += 1
         record = msgspec.structs.replace(record, version=self.change)
         self.records[record.id] = record
@@ -93,25 +92,25 @@ class LedgerModel:
             self.touched[machine] = self.change
         return record
 
-    def _end(self, record: Instance, state: State, at: float) -> Instance:
+    def _end(self, record, state, at):
         ended = msgspec.structs.replace(record, state=state, ended_at=at, moving=None)
         return self._write(ended, *_held(record))
 
-    def _stay(self, record: Instance) -> Instance:
+    def _stay(self, record):
         return self._write(msgspec.structs.replace(record, moving=None), *_held(record))
 
-    def _due(self, records: Iterable[Instance]) -> list[Instance]:
+    def _due(self, records):
         now_s = self._clock()
         due = [record for record in records if record.state == "reserved" and record.expires_at <= now_s]
         return sorted(due, key=lambda record: (record.expires_at, record.id))
 
-    def _over(self, records: Iterable[Instance]) -> list[Instance]:
+    def _over(self, records):
         """Return those whose move has ended by itself, the first to end first."""
         now_s = self._clock()
         over = [(one.moving.until, one.id, one) for one in records if one.moving and one.moving.until <= now_s]
         return [one for *_, one in sorted(over, key=lambda each: each[:2])]
 
-    def _sweep(self, most: int = SWEPT, ids: Sequence[str] = ()) -> int:
+    def _sweep(self, most=SWEPT, ids=()):
         """Expire the first so many reservations and moves that are due, then those of some ids."""
         due, over = self._due(self.records.values())[:most], self._over(self.records.values())[:most]
         for record in due:
@@ -126,10 +125,10 @@ class LedgerModel:
                 self._stay(record)
         return len(due) + len(over)
 
-    def _next(self, record: Instance | None, step: Step) -> State | str:
+    def _next(self, record, step):
         return TRANSITIONS[record.state if record else None, step]
 
-    def _misfit(self, record: Instance, candidate: Candidate, own: set[str]) -> str:
+    def _misfit(self, record, candidate, own):
         here = [_on(r, candidate.machine) for r in self.on_machine(candidate.machine) if r.id != record.id]
         if (
             candidate.version >= 0
@@ -151,13 +150,13 @@ class LedgerModel:
 
     def reserve(  # noqa: PLR0912
         self,
-        wanted: Sequence[Wanted],
+        wanted,
         *,
-        expected_change: int = -1,
-        all_or_nothing: bool = False,
-        dry_run: bool = False,
-        meanwhile: Callable[[], None] | None = None,
-    ) -> Transition:
+        expected_change=-1,
+        all_or_nothing=False,
+        dry_run=False,
+        meanwhile=None,
+    ):
         if meanwhile is not None:
             meanwhile()
         before, drawn = self.change, self.drawn()
@@ -165,8 +164,8 @@ class LedgerModel:
         moved_on = expected_change >= 0 and expected_change != self.change
         moved_on = moved_on or (expected_change < -1 and self.far > -2 - expected_change)
         saved = (dict(self.records), dict(self.touched), self.change, len(self.log))
-        own: set[str] = set()
-        outcomes: list[Outcome] = []
+        own = set()
+        outcomes = []
         for one in wanted:
             instance_id, digest = one.own
             instance = msgspec.structs.replace(one.instance, id=instance_id, request=digest)
@@ -220,20 +219,20 @@ class LedgerModel:
                     self._remember(one.call, "reserve", outcome.instance)
         return Transition("", before, self.log[before:], outcomes)
 
-    def _late(self, call: Call) -> bool:
+    def _late(self, call):
         return 0 < call.deadline <= self._clock()
 
-    def _acted(self, call: Call, step: str, instance_id: str) -> int | None:
+    def _acted(self, call, step, instance_id):
         return self.acts.get((call.query, step, instance_id))
 
-    def _remember(self, call: Call, step: str, record: Instance) -> None:
+    def _remember(self, call, step, record):
         if call.query:
             self.acts[call.query, step, record.id] = record.generation
 
     def _single(  # noqa: PLR0912
-        self, instance_id: str, step: Step, machine: str, generation: int | None, call: Call,
-        change: Callable[[Instance], Instance], move: int | None = None,
-    ) -> Transition:  # fmt: skip
+        self, instance_id, step, machine, generation, call,
+        change, move = None,
+    ):  # fmt: skip
         before = self.change
         if self._late(call):
             self._sweep()
@@ -269,12 +268,12 @@ class LedgerModel:
         return Transition("", before, self.log[before:], [outcome])
 
     def confirm(
-        self, instance_id: str, *, machine: str = "", started_at: float = 0.0, generation: int | None = None,
-        move: int | None = None, call: Call = NO_QUERY,
-    ) -> Transition:  # fmt: skip
+        self, instance_id, *, machine = "", started_at = 0.0, generation = None,
+        move = None, call = NO_QUERY
+    ):  # fmt: skip
         now = self._clock()
 
-        def there(record: Instance) -> Instance:
+        def there(record):
             at, moving = min(started_at, now) if started_at else now, record.moving
             where = {"machine": moving.to, "started_at": max(at, moving.since)} if moving else {"started_at": at}
             record = _on(record, moving.to) if moving else record
@@ -283,9 +282,9 @@ class LedgerModel:
         return self._single(instance_id, "confirm", machine, generation, call, there, move)
 
     def release(
-        self, instance_id: str, *, machine: str = "", generation: int | None = None, failed: bool = False,
-        call: Call = NO_QUERY,
-    ) -> Transition:  # fmt: skip
+        self, instance_id, *, machine = "", generation = None, failed = False,
+        call = NO_QUERY
+    ):  # fmt: skip
         now = self._clock()
         return self._single(
             instance_id,
@@ -296,14 +295,14 @@ class LedgerModel:
             lambda r: msgspec.structs.replace(r, state="released", ended_at=now, moving=None, failed=failed),
         )
 
-    def acted(self, step: str, instance_id: str, call: Call) -> bool:
+    def acted(self, step, instance_id, call):
         return bool(call.query) and self._acted(call, step, instance_id) is not None
 
-    def update(self, changes: Sequence[Change], *, generation: int | None = None, call: Call = NO_QUERY) -> Transition:
+    def update(self, changes, *, generation=None, call=NO_QUERY):
         """As `Ledger.update`, for a query that is asked once."""
         (change,) = changes
 
-        def changed(record: Instance) -> Outcome:
+        def changed(record):
             if change.new is change.old:
                 return Outcome("repeat", record)
             if record.moving:
@@ -318,14 +317,14 @@ class LedgerModel:
 
         return self._on_confirmed(change.old, changed, call)
 
-    def _changed(self, record: Instance, new: Instance, machine: str) -> Instance:
+    def _changed(self, record, new, machine):
         started_at = record.started_at if machine == record.machine else self._clock()
         return msgspec.structs.replace(
             new, machine=machine, state="confirmed", reserved_at=record.reserved_at, started_at=started_at,
             expires_at=0.0, ended_at=0.0, moving=record.moving,
         )  # fmt: skip
 
-    def _first(self, record: Instance, candidates: Sequence[Candidate]) -> tuple[Candidate | None, list[str]]:
+    def _first(self, record, candidates):
         reasons = []
         for candidate in candidates:
             reason = self._misfit(record, candidate, set())
@@ -334,7 +333,7 @@ class LedgerModel:
             reasons.append(reason)
         return None, reasons
 
-    def _on_confirmed(self, old: Instance, step: Callable[[Instance], Outcome], call: Call = NO_QUERY) -> Transition:
+    def _on_confirmed(self, old, step, call=NO_QUERY):
         """Take a step on a confirmed instance that is as its caller saw it."""
         before = self.change
         if self._late(call):
@@ -354,13 +353,11 @@ class LedgerModel:
             outcome = step(record)
         return Transition("", before, self.log[before:], [outcome])
 
-    def begin_move(
-        self, old: Instance, candidates: Sequence[Candidate], lasts_s: float, *, new: Instance | None = None
-    ) -> Transition:
+    def begin_move(self, old, candidates, lasts_s, *, new=None):
         """As `Ledger.begin_move`, for a query that is asked once."""
         drawn = self.drawn()
 
-        def begun(record: Instance) -> Outcome:
+        def begun(record):
             if record.moving:
                 return Outcome("moving", record)
             candidate, reasons = self._first(msgspec.structs.replace(new or record, id=""), candidates)
@@ -373,13 +370,13 @@ class LedgerModel:
 
         return self._on_confirmed(old, begun)
 
-    def cancel_move(self, old: Instance) -> Transition:
+    def cancel_move(self, old):
         """As `Ledger.cancel_move`, for a query that is asked once."""
         return self._on_confirmed(
             old, lambda record: Outcome("done", self._stay(record)) if record.moving else Outcome("repeat", record)
         )
 
-    def rename(self, old: str, new: str) -> list[Instance]:
+    def rename(self, old, new):
         """Have a machine under a name that holds nothing; return the records that changed, by id."""
         self._sweep()
         changed = []
@@ -392,28 +389,28 @@ class LedgerModel:
         self.far = self.change
         return changed
 
-    def expire(self, most: int = 1000) -> Transition:
+    def expire(self, most=1000):
         before = self.change
         count = self._sweep(most)
         return Transition("", before, self.log[before:], [], count)
 
 
-def _held(record: Instance) -> tuple[str, ...]:
+def _held(record):
     return (record.machine, record.moving.to) if record.moving else (record.machine,)
 
 
-def _on(record: Instance, machine: str) -> Instance:
+def _on(record, machine):
     new = record.moving.new if record.moving and record.moving.to == machine else None
     return msgspec.structs.replace(record, **msgspec.structs.asdict(new)) if new else record
 
 
-def _share(record: Instance, name: str) -> int:
+def _share(record, name):
     if name == "instances":
         return 1
     return in_units(name, record.maxmemory if name == "maxmemory" else record.amounts[RESOURCES.index(name)])
 
 
-def _counted(record: Instance, what: str) -> bool:
+def _counted(record, what):
     """Say whether a record is counted under ``port 1`` or ``role 4 shop master``."""
     role = f"role {len(record.cluster)} {record.cluster} {record.role}"
     return what in {f"port {port}" for port in record.ports} or bool(record.cluster and record.role and what == role)

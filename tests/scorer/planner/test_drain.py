@@ -1,7 +1,5 @@
 """Drains by query: the plan of the command; with apply, reserved."""
 
-from typing import Any
-
 import msgspec
 import pytest
 
@@ -18,7 +16,7 @@ from tests.scorer.rpc.test_results import Scorer
 
 
 @pytest.fixture
-def scorer() -> Scorer:
+def scorer():
     """Four machines, one full of six running instances, one reservation and one instance that stays."""
     scorer = Scorer(
         fleet(
@@ -37,7 +35,7 @@ def scorer() -> Scorer:
     return scorer
 
 
-def query(query_id: str, **params: Any) -> Query:
+def query(query_id, **params):
     raw = msgspec.Raw(msgspec.json.encode({"machines": ["a1"], **params}))
     return Query(id=query_id, method="drain", deadline=9e9, params=raw)
 
@@ -45,14 +43,14 @@ def query(query_id: str, **params: Any) -> Query:
 @pytest.mark.parametrize(("more", "targets", "stays"), [
     ({"same": ["rack"]}, {"a2"}, {"new", "stays"}), ({"force": True}, {"a2", "b1", "b2"}, {"new"}),
 ])  # fmt: skip
-def test_settings_of_the_plan(scorer: Scorer, more: dict[str, Any], targets: set[str], stays: set[str]) -> None:
+def test_settings_of_the_plan(scorer, more, targets, stays):
     """Labels that source and target share; instances that else stay."""
     found = scorer.ask("drain", machines=["a1"], **more)
     assert {one["target"] for one in found["moves"]} <= targets
     assert {one["id"] for one in found["blocked"]} == stays
 
 
-def test_apply_cordons_and_reserves(scorer: Scorer) -> None:
+def test_apply_cordons_and_reserves(scorer):
     """Each instance holds both machines, until the time that was given; another drain tells it as moving."""
     found = scorer.ask("drain", machines=["a1"], apply=True, ttl_s=60)
     assert found["cordoned"]
@@ -65,11 +63,11 @@ def test_apply_cordons_and_reserves(scorer: Scorer) -> None:
     assert len(found["moves"]) == 6
     again = scorer.ask("drain", machines=["a1"], apply=True)
     assert ([one["id"] for one in again["moves"]], len(again["moving"])) == ([], 6)
-    confirmed = scorer.ask("confirm", id="i0", machine=ledger["i0"].moving.to)  # type: ignore[union-attr]
+    confirmed = scorer.ask("confirm", id="i0", machine=ledger["i0"].moving.to)
     assert confirmed["machine"] != "a1"
 
 
-def test_again_is_of_machines_that_are_drained_alone(scorer: Scorer) -> None:
+def test_again_is_of_machines_that_are_drained_alone(scorer):
     """An operator may have uncordoned one since; none is cordoned by it, and what moves already is left."""
     assert scorer.ask("drain", machines=["a1"], apply=True, again=True)["drained"] == []
     assert scorer.rules.entries == {"a1": b""} or not scorer.rules.entries
@@ -80,15 +78,15 @@ def test_again_is_of_machines_that_are_drained_alone(scorer: Scorer) -> None:
     assert scorer.ask("drain", machines=["a1"], apply=True, again=True)["drained"] == []
 
 
-def proposal(instance: str, **more: Any) -> bytes:
+def proposal(instance, **more):
     """A message that waits: of a planner, unless ``more`` says otherwise."""
-    given: dict[str, Any] = {"fence": 3, "expires_at": 9e9, **more}
+    given = {"fence": 3, "expires_at": 9e9, **more}
     return write_proposal(
         MoveProposal(id=instance, at=1.0, instance=instance, generation=1, source="a1", target="b2", gain=1.0, **given)
     )
 
 
-def test_what_a_planner_proposed_of_them_is_taken_off(scorer: Scorer) -> None:
+def test_what_a_planner_proposed_of_them_is_taken_off(scorer):
     """Other instances' proposals stay, and what cannot be read; moves of commands that have ended go, too."""
     stays = [proposal("other"), proposal("theirs", fence=COMMANDS), b"{"]
     scorer.rules.moves += [*stays, proposal("i3"), proposal("gone", fence=COMMANDS, expires_at=2.0)]
@@ -103,7 +101,7 @@ def test_what_a_planner_proposed_of_them_is_taken_off(scorer: Scorer) -> None:
     assert all(one.of_command for one in begun)
 
 
-def test_the_same_query_gets_the_same_answer(scorer: Scorer) -> None:
+def test_the_same_query_gets_the_same_answer(scorer):
     """Also after the moves were confirmed and the machine takes instances again, which it goes on doing."""
     first = scorer.answer(query("q", apply=True))
     scorer.ask("uncordon", machines=["a1"])
@@ -113,10 +111,10 @@ def test_the_same_query_gets_the_same_answer(scorer: Scorer) -> None:
     assert scorer.rules.entries["a1"] == b""
 
 
-def test_moves_are_announced_before_the_answer_is_kept(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moves_are_announced_before_the_answer_is_kept(scorer, monkeypatch):
     """A planner that ends between the two is followed by one that finds no answer, and tells them as moving."""
 
-    def lost(*_: Any) -> None:
+    def lost(*_):
         raise ConnectionError
 
     monkeypatch.setattr(scorer.rules, "keep", lost)
@@ -128,10 +126,10 @@ def test_moves_are_announced_before_the_answer_is_kept(scorer: Scorer, monkeypat
     assert (again["moves"], len(again["moving"]), len(scorer.rules.moves)) == ([], 6, 6)
 
 
-def test_an_instance_that_has_left_since_the_plan_stays_out(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_instance_that_has_left_since_the_plan_stays_out(scorer, monkeypatch):
     """A scorer may release one while the planner plans: the move is refused, and the others begin."""
 
-    def planned(*given: Any, **how: Any) -> Any:
+    def planned(*given, **how):
         found = drain(*given, **how)
         scorer.ask("release", id="i5")
         return found
@@ -142,11 +140,11 @@ def test_an_instance_that_has_left_since_the_plan_stays_out(scorer: Scorer, monk
     assert len(found["moves"]) == 5
 
 
-def test_moves_that_began_before_the_deadline_are_for_movers(scorer: Scorer) -> None:
+def test_moves_that_began_before_the_deadline_are_for_movers(scorer):
     """The query is refused when it passes; what has begun holds its target, and waits for a mover."""
     planner, begun = scorer.planner, list[str]()
 
-    def update(params: dict[str, Any], query: Query) -> Any:
+    def update(params, query):
         if len(begun) == 2:
             raise CallError("DEADLINE_EXCEEDED", "late", retryable=True)
         begun.append(params["id"])
@@ -166,13 +164,13 @@ def test_moves_that_began_before_the_deadline_are_for_movers(scorer: Scorer) -> 
         ({"machines": ["a1"], "profile": "none"}, "profile"),
     ],
 )  # fmt: skip
-def test_refused(scorer: Scorer, asked: dict[str, Any], error: str) -> None:
+def test_refused(scorer, asked, error):
     with pytest.raises((InvalidRequest, CallError), match=error):
         scorer.ask("drain", apply=True, **asked)
     assert scorer.rules.entries == {}
 
 
-def test_it_chooses_the_cheapest_machines(scorer: Scorer) -> None:
+def test_it_chooses_the_cheapest_machines(scorer):
     """As the command's --consolidate does; with apply the chosen ones are cordoned, no others."""
     scorer.ask("place", id="alone", cpu=0.5, memory=1, machine="b1")
     scorer.ask("confirm", id="alone")
@@ -190,13 +188,13 @@ def test_it_chooses_the_cheapest_machines(scorer: Scorer) -> None:
         scorer.ask("drain", consolidate=1, machines=["a1"])
 
 
-def test_what_a_dead_machine_held_gets_targets_once_though_killed_between() -> None:
+def test_what_a_dead_machine_held_gets_targets_once_though_killed_between():
     """A machine that sends data is not lost; after a kill the rest gets a target, and what has one keeps it."""
     usage = {"cpu": 1, "memory": 5}
     scorer = Scorer(fleet(machine("a1", usage=usage, age_s=50), *(machine(name, usage=usage) for name in ("a2", "b1"))))
     classes = ("free", "batch", "mid", "prod")
     for name in classes:
-        fields: dict[str, Any] = {"priority_class": name, "labels": {"movable": "false"}}
+        fields = {"priority_class": name, "labels": {"movable": "false"}}
         scorer.ask("place", id=name, cpu=0.5, memory=1, machine="a1", **fields)
         scorer.ask("confirm", id=name)
     with pytest.raises(InvalidRequest, match="a1 sent data within the last 60 s"):
@@ -216,7 +214,7 @@ def test_what_a_dead_machine_held_gets_targets_once_though_killed_between() -> N
         scorer.ask("drain", machines=["a1"], lost=True, apply=True)
     dead.snapshot.pipeline = up
 
-    def killed(params: dict[str, Any], query: Query) -> Any:
+    def killed(params, query):
         if len(begun) == 2:
             raise CallError("DEADLINE_EXCEEDED", "killed", retryable=True)
         begun.append(params["id"])

@@ -1,7 +1,6 @@
 """Capacity, plans and moves by query: those of the command; nothing is changed."""
 
 import re
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.scorer.rpc.test_results import Scorer
 
 
 @pytest.fixture
-def racks() -> Scorer:
+def racks():
     """Two machines in one rack and one in another."""
     return Scorer(
         fleet(
@@ -26,7 +25,7 @@ def racks() -> Scorer:
     )
 
 
-def test_as_many_as_are_placed(racks: Scorer) -> None:
+def test_as_many_as_are_placed(racks):
     """What it says fits is placed, and one more is refused for the reason that it gave."""
     found = racks.ask("capacity", cpu=2, memory=1, profile="kubernetes")
     assert found["fit"] == 10
@@ -37,7 +36,7 @@ def test_as_many_as_are_placed(racks: Scorer) -> None:
 
 
 @pytest.fixture
-def three() -> Scorer:
+def three():
     """Three machines, and instances on one of them, of which one is not wanted."""
     scorer = Scorer(fleet(*(machine(f"m{number}", usage={"cpu": 1, "memory": 5}) for number in range(3))))
     for name in ("same", "grows", "moves", "gone"):
@@ -46,7 +45,7 @@ def three() -> Scorer:
     return scorer
 
 
-def test_a_step_has_the_record_by_which_it_can_be_undone(three: Scorer) -> None:
+def test_a_step_has_the_record_by_which_it_can_be_undone(three):
     """Where that is asked for; the answer says on how large a fleet it was planned."""
     three.ask("place", id="there", cpu=1, memory=1, labels={"app": "a"})
     three.ask("confirm", id="there")
@@ -62,17 +61,17 @@ def test_a_step_has_the_record_by_which_it_can_be_undone(three: Scorer) -> None:
     assert [one["record"] for one in three.ask("plan", instances=wanted)["steps"]] == [None, None]
 
 
-def test_releases_come_last_where_that_is_asked_for(three: Scorer) -> None:
+def test_releases_come_last_where_that_is_asked_for(three):
     three.ask("place", id="there", cpu=1, memory=1)
     three.ask("confirm", id="there")
-    asked: dict[str, Any] = {"instances": [{"id": "new", "cpu": 1, "memory": 1}], "prune": True}
+    asked = {"instances": [{"id": "new", "cpu": 1, "memory": 1}], "prune": True}
     first, last = (three.ask("plan", **asked, release_last=late)["steps"] for late in (False, True))
     assert [one["action"] for one in first if one["id"] in ("there", "new")] == ["release", "place"]
     assert [one["action"] for one in last if one["id"] in ("there", "new")] == ["place", "release"]
 
 
 @pytest.fixture
-def hot() -> Scorer:
+def hot():
     """One machine near its limit with five instances, three that are half idle."""
     offline = hot_and_cold()
     scorer = Scorer(offline)
@@ -81,11 +80,11 @@ def hot() -> Scorer:
     return scorer
 
 
-def told(found: dict[str, Any]) -> list[tuple[str, str, str]]:
+def told(found):
     return [(one["id"], one["source"], one["target"]) for one in found["moves"]]
 
 
-def test_settings_in_place_of_the_profiles(hot: Scorer) -> None:
+def test_settings_in_place_of_the_profiles(hot):
     """Fewer moves; and a label that source and target share, which here none does."""
     before = hot.service.current.profiles.choose("koordinator").rebalance
     assert len(told(hot.ask("rebalance", profile="koordinator"))) == 2
@@ -106,14 +105,14 @@ def test_settings_in_place_of_the_profiles(hot: Scorer) -> None:
         ({"moves_max": 10**6}, "settings: no setting 'moves_max'"),
     ],
 )
-def test_settings_that_are_refused(hot: Scorer, settings: dict[str, Any], said: str) -> None:
+def test_settings_that_are_refused(hot, settings, said):
     """Each by its name; what is a parameter of its own has its own bound."""
     with pytest.raises(InvalidRequest, match=re.escape(said)):
         hot.ask("rebalance", settings=settings)
 
 
 @pytest.mark.parametrize("profile", ["windward", "koordinator"])
-def test_several_rounds(hot: Scorer, profile: str) -> None:
+def test_several_rounds(hot, profile):
     """A machine gives in the round after `rounds_over` of them; the state is that of the answer before."""
     asked = {"profile": profile, "every_s": 60, "settings": {"rounds_over": 2, "over_s": 600}}
     alone, found, states = told(hot.ask("rebalance", profile=profile)), [], [""]
@@ -156,7 +155,7 @@ APART = [{"instances": {"app": "x"}, "topology": "rack"}]
         ("rebalance", {"apply": True}, "apply"),
     ],
 )
-def test_refused(hot: Scorer, method: str, asked: dict[str, Any], error: str) -> None:
+def test_refused(hot, method, asked, error):
     """With the instance and the field."""
     with pytest.raises((InvalidRequest, ProfileError), match=error):
         hot.ask(method, **asked)

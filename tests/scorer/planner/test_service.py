@@ -1,9 +1,7 @@
 """What a planner does between two queries: rounds, and drains that are due; on the connection of its loop."""
 
 import logging
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
 
 import msgspec
 import pytest
@@ -24,17 +22,17 @@ from tests.scorer.rpc.test_results import Scorer
 class Loop:
     """The connection of the loop: notes what is sent, and fails where it is told to."""
 
-    def __init__(self) -> None:
-        self.sent: list[str] = []
+    def __init__(self):
+        self.sent = []
         self.away = False
 
-    def ask(self, commands: list[Any]) -> list[Any]:
+    def ask(self, commands):
         if self.away:
             raise redis.ConnectionError("lost")
         self.sent.append("arrived")
         return [None for _ in commands]
 
-    def post(self, commands: list[Any]) -> None:
+    def post(self, commands):
         self.sent += [command[0] for command in commands]
 
 
@@ -44,7 +42,7 @@ class Rounds:
     well = True
     turns = 0
 
-    def turn(self, now_s: float) -> float:
+    def turn(self, now_s):
         self.turns += 1
         return 3600.0
 
@@ -52,8 +50,8 @@ class Rounds:
 class Due:
     """Drains that are due: one that is refused, then one that is done."""
 
-    def due(self, now_s: float) -> list[Query]:
-        given: list[dict[str, Any]] = [{"machines": ["a1"], "profile": "gone"}, {"machines": ["a1"]}]
+    def due(self, now_s):
+        given = [{"machines": ["a1"], "profile": "gone"}, {"machines": ["a1"]}]
         return [
             Query(
                 id=f"d{number}", method="drain", deadline=9e9,
@@ -63,16 +61,16 @@ class Due:
         ]  # fmt: skip
 
 
-def service(scorer: Scorer, loop: Loop, rounds: Rounds | None = None, due: Due | None = None) -> PlannerService:
+def service(scorer, loop, rounds=None, due=None):
     """A planner beside a scorer, whose drains are due at once."""
     current = scorer.service.current
     settings = PlannerSettings(name="p", drain_s=0.0)
-    others: Any = rounds, due, loop
-    return PlannerService(settings, current, cast("Any", current.follower)._ledger, scorer.rules, *others)
+    others = rounds, due, loop
+    return PlannerService(settings, current, current.follower._ledger, scorer.rules, *others)
 
 
 @pytest.fixture
-def scorer() -> Scorer:
+def scorer():
     """Two machines, of which one is drained; an instance on it, which does not move yet."""
     scorer = Scorer(fleet(*(machine(name, usage={"cpu": 1, "memory": 5}) for name in ("a1", "a2"))))
     scorer.ask("place", id="i", cpu=0.5, memory=1, machine="a1")
@@ -81,7 +79,7 @@ def scorer() -> Scorer:
     return scorer
 
 
-def test_a_round_waits_until_the_answers_have_arrived(scorer: Scorer) -> None:
+def test_a_round_waits_until_the_answers_have_arrived(scorer):
     """A round outlives a lost connection; the loop, which gives queries back, must hear of an earlier one."""
     loop, rounds = Loop(), Rounds()
     planner = service(scorer, loop, rounds)
@@ -95,7 +93,7 @@ def test_a_round_waits_until_the_answers_have_arrived(scorer: Scorer) -> None:
 
 
 @pytest.mark.parametrize("well", [True, False])
-def test_after_a_lost_connection_the_ledger_is_read_again(scorer: Scorer, well: bool) -> None:
+def test_after_a_lost_connection_the_ledger_is_read_again(scorer, well):
     """The server may have restarted with other data, and the round alone has noticed it: no drain is planned before."""
     rounds = Rounds()
     rounds.well = well
@@ -104,13 +102,13 @@ def test_after_a_lost_connection_the_ledger_is_read_again(scorer: Scorer, well: 
     assert (scorer.service.current.ledger.instances["i"].moving is not None) == well
 
 
-def test_without_rounds_and_drains_it_asks_nothing(scorer: Scorer) -> None:
+def test_without_rounds_and_drains_it_asks_nothing(scorer):
     loop = Loop()
     service(scorer, loop).between()
     assert loop.sent == []
 
 
-def test_drains_that_are_due(scorer: Scorer, caplog: pytest.LogCaptureFixture) -> None:
+def test_drains_that_are_due(scorer, caplog):
     """One that is refused is told, and keeps no other from its turn. What was decided is on the log at once."""
     loop = Loop()
     with caplog.at_level(logging.WARNING):
@@ -121,13 +119,13 @@ def test_drains_that_are_due(scorer: Scorer, caplog: pytest.LogCaptureFixture) -
     assert loop.sent == ["arrived", "XADD"]
 
 
-def test_profiles_that_the_rounds_refuse_are_not_in_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profiles_that_the_rounds_refuse_are_not_in_force(tmp_path, monkeypatch):
     """At SIGHUP all stays as it was, queries too: what is given for the rounds does not go with the new profile."""
     file = tmp_path / "mine.toml"
-    made: list[parts.Current] = []
+    made = []
 
     class Current(parts.Current):
-        def __post_init__(self) -> None:
+        def __post_init__(self):
             super().__post_init__()
             made.append(self)
 
@@ -152,12 +150,10 @@ def test_profiles_that_the_rounds_refuse_are_not_in_force(tmp_path: Path, monkey
         (redis.ConnectionError("lost"), False, False),
     ],
 )  # fmt: skip
-def test_a_round_that_fails_ends_nothing(
-    error: Exception, well: bool, traced: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_round_that_fails_ends_nothing(error, well, traced, caplog):
     """Whatever fails is counted and told, a fault of the program with its place; the planner goes on answering."""
 
-    def fails() -> Any:
+    def fails():
         raise error
 
     caplog.clear()  # the rows share it
@@ -165,7 +161,7 @@ def test_a_round_that_fails_ends_nothing(
     wire = SimpleNamespace(ask=lambda commands: [redis.ResponseError("NOPERM") for _ in commands])
     ledger = SimpleNamespace(wire=wire, lease=lambda *_: (1, "p"))
     queue = SimpleNamespace(read=fails)
-    others: Any = ledger, fails, queue, None, metrics
+    others = ledger, fails, queue, None, metrics
     proposer = Proposer(settings, *others)
     with caplog.at_level(logging.WARNING):
         assert proposer.turn(0.0) == 10.0

@@ -6,13 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.planning.soon_hot import FLOOR, LIMIT, SPREAD, chances, margins
-from scorer.snapshot.arrays import Floats
 from tests.rows import each_row
 
 share, spread = st.floats(0, 1.2), st.floats(0, 0.5)
 
 
-def margin(recent: float, mean: float, std: float, limit: float = LIMIT) -> Floats:
+def margin(recent, mean, std, limit=LIMIT):
     return margins(np.array([recent]), np.array([mean]), np.array([std]), limit)
 
 
@@ -28,7 +27,7 @@ def margin(recent: float, mean: float, std: float, limit: float = LIMIT) -> Floa
         pytest.param((0.65, 0.65, 0.1), (0.9, 0.5, 0.02), id="level before a jump of the last minutes"),
     ],
 )
-def test_order(first: tuple[float, float, float], then: tuple[float, float, float]) -> None:
+def test_order(first, then):
     """The machine that is hot sooner has the lower margin, and at least the chance."""
     before, after = margin(*first), margin(*then)
     assert before < after
@@ -46,13 +45,13 @@ def test_order(first: tuple[float, float, float], then: tuple[float, float, floa
         pytest.param(0.5, 0.5, np.sqrt(0.04 - FLOOR**2) / SPREAD, 0.7, 900.0, 0.15866, id="one deviation away"),
     ],
 )
-def test_chance(recent: float, mean: float, std: float, limit: float, within_s: float, chance: float) -> None:
+def test_chance(recent, mean, std, limit, within_s, chance):
     """The chance is that of a normal load at independent looks."""
     assert chances(margin(recent, mean, std, limit), within_s).item() == pytest.approx(chance, abs=1e-4)
 
 
 @given(share, share, spread, st.floats(0, 0.2), st.floats(1, 3_600), st.floats(0, 3_600))
-def test_laws(recent: float, mean: float, std: float, more: float, within_s: float, longer_s: float) -> None:
+def test_laws(recent, mean, std, more, within_s, longer_s):
     """More load never lowers the chance, nor does a lower limit or more time; it is from 0 to 1."""
     plain = chances(margin(recent, mean, std), within_s)
     assert 0 <= plain <= 1
@@ -62,7 +61,7 @@ def test_laws(recent: float, mean: float, std: float, more: float, within_s: flo
     assert chances(margin(recent, mean, std), within_s + longer_s) >= plain
 
 
-def test_unknown_load() -> None:
+def test_unknown_load():
     """A machine without data has no chance, and does not change another's."""
     found = chances(margins(np.array([np.nan, 0.9]), np.array([np.nan, 0.9]), np.array([np.nan, 0.0])))
     assert np.isnan(found[0])

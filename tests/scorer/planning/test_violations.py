@@ -1,11 +1,9 @@
 """Broken rules: which, where, since when and why; and none after any placement."""
 
-from typing import Any
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.ledger.record.instance import Instance, copy_with
+from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.planning.violations import violations
 from scorer.ranking.inputs import machines_of
@@ -19,11 +17,11 @@ from tests.scorer.rpc.test_results import Scorer
 RACK = {"a": "1", "b": "1", "c": "2", "d": "2"}
 
 
-def far(**limit: Any) -> dict[str, Any]:
+def far(**limit):
     return {"instances": {"cluster": "shop"}, "topology": "rack", **limit}
 
 
-def broken(*instances: dict[str, Any], **racks: str) -> list[tuple[Any, ...]]:
+def broken(*instances, **racks):
     """Return what is broken: rule, domain, count, most, since, why."""
     machines = [machine(name, labels={"rack": rack} if rack else {}) for name, rack in {**RACK, **racks}.items()]
     inputs = inputs_on(fleet(*machines), LedgerView(map(record, instances)), Profile("any"))
@@ -31,14 +29,14 @@ def broken(*instances: dict[str, Any], **racks: str) -> list[tuple[Any, ...]]:
     return [(one.rule, one.domain, one.count, one.most, one.since, one.why) for one in found]
 
 
-def record(said: dict[str, Any]) -> Instance:
+def record(said):
     asked = {name: value for name, value in said.items() if name not in ("machine", "started_at")}
     return copy_with(
         instance_of(request(**asked), said["machine"], 0.0), state="confirmed", started_at=said["started_at"]
     )
 
 
-def members(on: str, rule: dict[str, Any] | None = None, **more: Any) -> list[dict[str, Any]]:
+def members(on, rule=None, **more):
     """Return members of the cluster, one on each of these machines; the first came at 100, the next at 101."""
     ruled = {} if rule is None else {"anti_affinity": [rule]}
     return [
@@ -69,12 +67,12 @@ def members(on: str, rule: dict[str, Any] | None = None, **more: Any) -> list[di
         ),
     ],
 )
-def test_what_is_broken(rule: dict[str, Any], on: str, racks: dict[str, str], expected: list[Any]) -> None:
+def test_what_is_broken(rule, on, racks, expected):
     """By each limit; a machine without the label, or unknown, is nowhere."""
     assert broken(*members(on, rule), **racks) == expected
 
 
-def test_why() -> None:
+def test_why():
     """A rule that came later, a role that was taken; one whom no rule is about does not matter."""
     later = {"id": "z", "machine": "c", "cluster": "shop", "started_at": 200}
     ruled = {**later, "anti_affinity": [far(skew=1)]}
@@ -88,7 +86,7 @@ def test_why() -> None:
     assert [one[1:4] for one in broken(stranger, *members("b"))] == [("1", 1, 0)]
 
 
-def test_a_selector_leaves_racks_out() -> None:
+def test_a_selector_leaves_racks_out():
     """A rack that the holder's selector refuses is none of those with the fewest."""
     kept = {"selector": "rack in (1, 2)"}
     assert broken(*members("a c", far(skew=1), **kept), e="3") == []
@@ -108,7 +106,7 @@ ASKED = st.fixed_dictionaries(
 
 @settings(max_examples=examples(30, 300))
 @given(asked=st.lists(ASKED, min_size=1, max_size=5))
-def test_no_placement_breaks_a_rule(asked: list[dict[str, Any]]) -> None:
+def test_no_placement_breaks_a_rule(asked):
     """After placements of one rule there are none; the method says the same."""
     scorer = Scorer(fleet(*(machine(n, 99, 999, usage=IDLE, labels={"rack": rack}) for n, rack in RACK.items())))
     for number, one in enumerate(asked):
@@ -118,7 +116,7 @@ def test_no_placement_breaks_a_rule(asked: list[dict[str, Any]]) -> None:
     assert (found["violations"], found["total"]) == ([], 0)
 
 
-def test_the_method_names_the_rule_and_its_members() -> None:
+def test_the_method_names_the_rule_and_its_members():
     """Two that a role makes too many: the rule, and both of them as rows."""
     scorer = Scorer(fleet(*(machine(n, 99, 999, usage=IDLE, labels={"rack": rack}) for n, rack in RACK.items())))
     rule = {"instances": {"cluster": "c", "role": "master"}, "topology": "rack"}
@@ -146,7 +144,7 @@ def test_the_method_names_the_rule_and_its_members() -> None:
     assert scorer.ask("instances", violations=True, after="one")["violations"] == [told]
 
 
-def test_all_members_of_a_large_group_are_counted() -> None:
+def test_all_members_of_a_large_group_are_counted():
     """The newest hundred are named, all are in the total."""
     rows = [row for name in "aab" for row in members(" ".join(name * 50), far())]
     ledger = LedgerView(record({**one, "id": f"{n:03}"}) for n, one in enumerate(rows))

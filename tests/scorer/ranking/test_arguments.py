@@ -7,15 +7,12 @@ it changes nothing else. Later rankings add nothing.
 
 import hashlib
 from collections import deque
-from collections.abc import Iterator
 from functools import cached_property
 from types import FunctionType
-from typing import Any
 
 import numpy as np
 import pytest
 
-from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
 from scorer.ranking.explanation.explain import answer
@@ -27,7 +24,7 @@ from tests.scorer.fleets import fleet, inputs_on, machine, request
 PROFILES = load_profiles()
 DERIVED = " (cached property)"
 
-SHAPES: dict[str, dict[str, Any]] = {
+SHAPES = {
     "best effort": {},
     "cpu alone": {"cpu": 0},
     "every resource": {"cpu": 2, "memory": "4G", "nic": "10M", "disk": 0.1},
@@ -57,7 +54,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def everything() -> FleetState:
+def everything():
     """Return a fleet with something of each kind: old, silent, cordoned and tainted machines, learned use, leavers."""
     usage = {"cpu": {"mean": 3, "std": 1, "p95": 5, "max": 7}, "memory": "20G", "nic": "1M", "disk": 0.2}
     capacity = {"nic": "1G", "disk": 1}
@@ -87,7 +84,7 @@ def everything() -> FleetState:
     )
 
 
-def held(of: Any, path: str, above: tuple[int, ...] = ()) -> Iterator[tuple[str, str]]:
+def held(of, path, above=()):
     """Yield the path and the digest of every value that can be reached: array bytes, numbers, texts, lengths of lists.
 
     A dict's keys are paths; so one that grows has more paths, and the others stay.
@@ -106,7 +103,7 @@ def held(of: Any, path: str, above: tuple[int, ...] = ()) -> Iterator[tuple[str,
             yield from held(value, f"{path}{name}", (*above, id(of)))
 
 
-def parts(of: Any, path: str) -> Iterator[tuple[str, Any]]:
+def parts(of, path):
     """Yield the name and value of everything an object holds."""
     if isinstance(of, dict):
         yield from ((f"[{key!r}]", value) for key, value in of.items())
@@ -130,14 +127,14 @@ def parts(of: Any, path: str) -> Iterator[tuple[str, Any]]:
         for shape in SHAPES
     ],
 )
-def test_a_ranking_changes_no_argument(profile: str, shape: str) -> None:
+def test_a_ranking_changes_no_argument(profile, shape):
     """Neither the first ranking of a fleet nor a later one, on a ledger or an overlay, with and without kept values."""
     offline, wanted, chosen = everything(), request(**SHAPES[shape]), load_profiles().choose(profile)
     overlay, kept = Overlay(offline.ledger, without=["a"]), Tables()
     overlay.propose(instance_of(wanted, "m0", offline.now_s, "proposed"))
     arguments = {"ledgers": (offline.ledger, overlay), "request": wanted, "profile": chosen}
 
-    def decide(keep: Tables | None) -> None:
+    def decide(keep):
         for ledger in (offline.ledger, overlay):
             answer(rank(wanted, inputs_on(offline, ledger, chosen, keep)), explain_all=True)
 

@@ -1,8 +1,6 @@
 """Stated chances of overload, watched and corrected."""
 
 import itertools
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,25 +28,24 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.plugins import detail
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
-from scorer.snapshot.snapshot import Snapshot
 from tests.scorer.fleets import fleet, machine
 
 NOW, WINDOW_S = 1_800_000_000.0, 300
 SPREAD = {"limit": 0.9, "std_factor": 1.0, "floor": 0.05}
 
 
-def stated(*chances: float) -> Stated:
+def stated(*chances):
     return Stated({"cpu": np.array(chances)}, **SPREAD)
 
 
-def snapshot(now_s: float, *usage: float, names: str = "abcdefgh", std: float = 0.0) -> Snapshot:
+def snapshot(now_s, *usage, names="abcdefgh", std=0.0):
     """Return machines of ten cores with this CPU usage in a window of five minutes."""
     load = [{"cpu": {"mean": used, "std": std}, "memory": 0} for used in usage]
     hosts = [machine(name, usage=used) for name, used in zip(names, load, strict=False)]
     return fleet(*hosts, now=now_s, windows_s=[WINDOW_S]).snapshot
 
 
-def watched(*usages: tuple[float, ...], chances: tuple[float, ...]) -> Cases | None:
+def watched(*usages, chances):
     """Return what a watch finds that looks once a window."""
     watch = Calibration()
     watch.begin(stated(*chances), snapshot(NOW, *usages[0]), NOW)
@@ -58,7 +55,7 @@ def watched(*usages: tuple[float, ...], chances: tuple[float, ...]) -> Cases | N
     return found
 
 
-def test_the_share_of_the_next_half_hour_is_observed() -> None:
+def test_the_share_of_the_next_half_hour_is_observed():
     """Of six windows two are above 0.9 on the first machine, none on the second."""
     assert AHEAD_S == 6 * WINDOW_S
     found = watched((9.5, 1.0), (1.0, 1.0), (9.5, 1.0), *[(1.0, 1.0)] * 3, chances=(0.2, 0.01))
@@ -67,17 +64,17 @@ def test_the_share_of_the_next_half_hour_is_observed() -> None:
     assert seen == pytest.approx([2 / 6, 0.0])
 
 
-def test_nothing_is_told_before_half_an_hour() -> None:
+def test_nothing_is_told_before_half_an_hour():
     assert watched(*[(1.0,)] * 5, chances=(0.2,)) is None
 
 
-def test_a_window_with_spread_counts_in_part() -> None:
+def test_a_window_with_spread_counts_in_part():
     """The load at the limit with a spread is above it half of the time."""
     shares = shares_above(0.9, snapshot(NOW, 9.0, 8.0, std=1.0), NOW)["cpu"]
     assert shares == pytest.approx([0.5, 0.1587], abs=1e-3)
 
 
-def test_a_stale_machine_is_no_case() -> None:
+def test_a_stale_machine_is_no_case():
     watch = Calibration()
     watch.begin(stated(0.2), snapshot(NOW, 1.0), NOW)
     last = snapshot(NOW + WINDOW_S, 9.5)
@@ -96,7 +93,7 @@ def test_a_stale_machine_is_no_case() -> None:
     ],
     ids=["another machine", "a clock set back", "forgotten"],
 )
-def test_it_begins_anew(change: Callable[[Calibration], Any]) -> None:
+def test_it_begins_anew(change):
     """What it watched is given up."""
     watch = Calibration()
     assert watch.wants
@@ -116,7 +113,7 @@ TRUTHS = {
 
 
 @pytest.mark.parametrize("truth", TRUTHS.values(), ids=TRUTHS)
-def test_corrected_chances_come_true(truth: Callable[[Any], Any]) -> None:
+def test_corrected_chances_come_true(truth):
     """In each bin of a fleet that was not seen before, stated and observed agree within two points."""
     generator = np.random.default_rng(3)
     seen, other = (generator.beta(0.5, 2.0, 20_000) for _ in range(2))
@@ -129,13 +126,13 @@ def test_corrected_chances_come_true(truth: Callable[[Any], Any]) -> None:
             assert said[here].mean() == pytest.approx(truth(other[here]).mean(), abs=0.02)
 
 
-def test_few_cases_say_little() -> None:
+def test_few_cases_say_little():
     """A single case that was above the limit for two fifths of the time moves 0.25 by a part of the difference."""
     bins = with_cases(None, Cases(stated(), {"cpu": (np.array([0.25]), np.array([0.4]))}), NOW).bins["cpu"]
     assert calibrated(bins, 0.25) == pytest.approx(0.25 + 0.15 / (CASES_PRIOR + 1))
 
 
-def test_older_cases_count_less_and_those_of_another_spread_not() -> None:
+def test_older_cases_count_less_and_those_of_another_spread_not():
     """Half after a half-life."""
     before = with_cases(None, Cases(stated(), {"cpu": (np.array([0.2, 0.2]), np.array([1.0, 0.0]))}), NOW)
     more = Cases(stated(), {"cpu": (np.array([0.25]), np.array([0.0]))})
@@ -156,7 +153,7 @@ bins = st.lists(
 
 
 @given(bins=bins, chances=st.lists(st.floats(0.0, 1.0), min_size=2, max_size=10))
-def test_a_corrected_chance_is_one_and_rises(bins: list[ChanceBin], chances: list[float]) -> None:
+def test_a_corrected_chance_is_one_and_rises(bins, chances):
     """From 0 to 1, and never less for a higher stated one."""
     found = [calibrated(bins, each) for each in sorted(chances)]
     assert all(0.0 <= each <= 1.0 for each in found)
@@ -164,7 +161,7 @@ def test_a_corrected_chance_is_one_and_rises(bins: list[ChanceBin], chances: lis
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 1.0), st.floats(0.1, 100.0)), min_size=1, max_size=12))
-def test_rising_keeps_the_mean(pairs: list[tuple[float, float]]) -> None:
+def test_rising_keeps_the_mean(pairs):
     """Values that rise stay; the weighted mean does."""
     values, weights = zip(*pairs, strict=True)
     found = isotonic(values, weights)
@@ -183,7 +180,7 @@ limit = {}
 
 
 @pytest.mark.parametrize(("limit", "told"), [(0.9, 0.1), (0.85, 0.5)], ids=["the same limit", "another limit"])
-def test_the_correction_reaches_answers_of_the_score_that_was_watched(limit: float, told: float) -> None:
+def test_the_correction_reaches_answers_of_the_score_that_was_watched(limit, told):
     """Of a stated half a tenth came true; a score of another limit states what it always did."""
     seen_bins = [ChanceBin(1e9, of * 1e9, of * 0.2e9) for of in (0.005, 0.03, 0.07, 0.15, 0.25, 0.35, 0.45, 0.5)]
     seen_bins += [ChanceBin()] * 4

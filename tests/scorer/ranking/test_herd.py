@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from schemas.rpc.request import read_request
 from schemas.tables.window_table import PERCENTILES, Header, decode_table, encode_table
@@ -21,10 +20,8 @@ from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing.plan import plan
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
-from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.snapshot.builder import build_snapshot
-from scorer.snapshot.snapshot import Snapshot
 from tests.effort import effort
 
 MACHINES = 100
@@ -47,7 +44,7 @@ resources = ["cpu"]
 class World:
     """The true load: machines with a load of their own, and the instances that were put on them."""
 
-    def __init__(self, seed: int, seconds: int) -> None:
+    def __init__(self, seed, seconds):
         rng = np.random.default_rng(seed)
         self.level = rng.uniform(0.05, 0.35, MACHINES) * CORES
         steps = rng.normal(0, 0.1, (seconds, MACHINES))
@@ -60,9 +57,9 @@ class World:
         self.rows = np.full(seconds, -1)
         self.ends = np.zeros(seconds)
         self.readings = np.zeros((SLOT_S, MACHINES))
-        self.slots: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+        self.slots = []
 
-    def run(self, second: int) -> NDArray[np.float64]:
+    def run(self, second):
         """Let a second pass; return the utilization [M] of every machine."""
         live = np.flatnonzero(self.ends > second)
         rows = self.rows[live]
@@ -72,10 +69,9 @@ class World:
         self.readings[second % SLOT_S] = np.minimum(usage, CORES)
         if second % SLOT_S == SLOT_S - 1:
             self.slots.append((self.readings.mean(axis=0), self.readings.var(axis=0)))
-        utilization: NDArray[np.float64] = usage / CORES
-        return utilization
+        return usage / CORES
 
-    def window(self, second: int, window_s: int, age_s: int) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+    def window(self, second, window_s, age_s):
         """Return mean and std [M] of the window that is seen at this second, and its end."""
         end = max((second - age_s) // SLOT_S, 1)
         seen = self.slots[max(end - window_s // SLOT_S, 0) : end]
@@ -87,15 +83,15 @@ class World:
 class Scorer:
     """A profile on the windows of a world, with its ledger: what a live scorer does, without the servers."""
 
-    def __init__(self, world: World, profile: Profile, window_s: int, age_s: int) -> None:
+    def __init__(self, world, profile, window_s, age_s):
         self.world, self.profile, self.window_s, self.age_s = world, profile, window_s, age_s
         self.ledger = LedgerView()
-        self.snapshot: Snapshot | None = None
+        self.snapshot = None
         self.end = -1
         self.names = [f"m{row:03}" for row in range(MACHINES)]
         self.request = read_request({"cpu": LOAD_CORES})
 
-    def choose(self, second: int, numbers: Sequence[int]) -> list[int]:
+    def choose(self, second, numbers):
         """Return the machines' rows for these instances, and note them in the ledger as started."""
         now_s = float(EPOCH + second)
         found = plan([self.request] * len(numbers), RankingInputs(self._see(second), self.ledger, self.profile, now_s))
@@ -108,19 +104,19 @@ class Scorer:
             rows.append(int(machine[1:]))
         return rows
 
-    def release(self, numbers: Sequence[int]) -> None:
+    def release(self, numbers):
         """Take ended instances out of the ledger."""
         for number in numbers:
             self.ledger.forget(str(number))
 
-    def _see(self, second: int) -> Snapshot:
+    def _see(self, second):
         mean, std, end = self.world.window(second, self.window_s, self.age_s)
         if self.snapshot is None or end != self.end:
             self.end = end
             self.snapshot = build_snapshot([decode_table(self._table(mean, std, end))], {}, {}, previous=self.snapshot)
         return self.snapshot
 
-    def _table(self, mean: NDArray[np.float64], std: NDArray[np.float64], end: int) -> bytes:
+    def _table(self, mean, std, end):
         unknown = np.full(MACHINES, np.nan)
         filled = min(self.window_s // SLOT_S, end)
         means = np.array([[mean, unknown, unknown]])
@@ -142,24 +138,24 @@ class Scorer:
         )
 
 
-def windward() -> Profile:
+def windward():
     """Return the default profile without its freshness."""
     profile = load_profiles().choose()
     kept = tuple(each for each in profile.filters if each.filter.name != "fresh")
     return dataclasses.replace(profile, filters=kept)
 
 
-def simulate(way: str, window_s: int, age_s: int, burst: int, measured_s: int) -> float:
+def simulate(way, window_s, age_s, burst, measured_s):
     """Return the mean std of true CPU utilization; the run warms up for three lifetimes and one window before."""
     warm_up_s = int(3 * LIFETIME_S) + window_s // 2
     seconds = warm_up_s + measured_s
     world = World(1, seconds)
     rng = np.random.default_rng(2)
-    scorer: Scorer | None = None
+    scorer = None
     choose: Callable[[int, Sequence[int]], list[int]]
     if way == "random":
 
-        def choose(second: int, numbers: Sequence[int]) -> list[int]:
+        def choose(second, numbers):
             return [int(row) for row in rng.integers(MACHINES, size=len(numbers))]
     else:
         scorer = Scorer(world, windward() if way == "windward" else parse_profile(RISK, "risk"), window_s, age_s)
@@ -189,7 +185,7 @@ def simulate(way: str, window_s: int, age_s: int, burst: int, measured_s: int) -
         pytest.param(3600, 900, 100, 1.0, id="an hour's mean, a quarter of an hour old", marks=pytest.mark.slow),
     ],
 )
-def test_bursts_spread_better_than_at_random(window_s: int, age_s: int, burst: int, most: float) -> None:
+def test_bursts_spread_better_than_at_random(window_s, age_s, burst, most):
     """The std of utilization is at most so many times random's; without credits it would be a multiple of it."""
     measured_s = effort(150, 3600)
     random = simulate("random", window_s, age_s, burst, measured_s=measured_s)

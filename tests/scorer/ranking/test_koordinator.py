@@ -6,7 +6,6 @@ the scorer does.
 
 import json
 from importlib import resources
-from typing import Any
 
 import pytest
 
@@ -44,7 +43,7 @@ DIFFERENT = {"PodAssignCache/usage and delta vectors with 6 assigned pods": LEDG
 """Rows that Windward deliberately answers otherwise, and why."""
 
 
-def amounts(said: dict[str, float]) -> dict[str, float]:
+def amounts(said):
     """Return amounts in the words of a request; the names by class (mid_cpu, batch_cpu) are one here."""
     found = {}
     for name, value in said.items():
@@ -54,13 +53,13 @@ def amounts(said: dict[str, float]) -> dict[str, float]:
     return found
 
 
-def instance(pod: dict[str, Any]) -> dict[str, Any]:
+def instance(pod):
     limits = amounts(pod["limits"])
     kind = pod["priority_class"].removeprefix("koord-")
     return {"priority_class": kind, **amounts(pod["requests"]), **({"limits": limits} if limits else {})}
 
 
-def placed(pods: list[dict[str, Any]], metric: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+def placed(pods, metric=None):
     """Return the pods on the machine `m` as instances, each with its usage where the machine's report has it."""
     reported = {pod["name"]: amounts(pod["usage"]) for pod in (metric or {}).get("pods", ())}
     return [
@@ -70,11 +69,11 @@ def placed(pods: list[dict[str, Any]], metric: dict[str, Any] | None = None) -> 
     ]
 
 
-def shares(percents: dict[str, float] | None) -> dict[str, float]:
+def shares(percents):
     return {name: percent / 100 for name, percent in (percents or {}).items()}
 
 
-def estimate(percents: dict[str, float]) -> dict[str, Any]:
+def estimate(percents):
     """Return the estimate with these factors, as the built-in profile has it; none at all without a factor."""
     return {
         "base": "larger",
@@ -84,7 +83,7 @@ def estimate(percents: dict[str, float]) -> dict[str, Any]:
     }
 
 
-def window(duration_s: float | None, kind: str | None) -> dict[str, Any]:
+def window(duration_s, kind):
     """Return how a filter or a score is told which usage to go by.
 
     A percentile without a length is that of the longest window that has one, and else the mean.
@@ -98,7 +97,7 @@ def window(duration_s: float | None, kind: str | None) -> dict[str, Any]:
     }
 
 
-def profile(parameters: dict[str, Any]) -> dict[str, Any]:
+def profile(parameters):
     aggregated = parameters["aggregated"] or {}
     assert not parameters["prod_usage_include_sys"]
     of_filter = {
@@ -132,7 +131,7 @@ def profile(parameters: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def statistics(said: dict[str, float], **of_percentiles: dict[str, float]) -> dict[str, dict[str, float]]:
+def statistics(said, **of_percentiles):
     """Return a usage as means, with percentiles where they are reported; what a report leaves out is 0."""
     means, percentiles = amounts(said), {kind: amounts(values) for kind, values in of_percentiles.items()}
     return {
@@ -141,7 +140,7 @@ def statistics(said: dict[str, float], **of_percentiles: dict[str, float]) -> di
     }
 
 
-def usage(metric: dict[str, Any]) -> dict[str, Any]:
+def usage(metric):
     """Return what a machine's report says, as a fleet file does.
 
     The peer leaves a percentile out while its samples span less than half of the window: such windows are here covered
@@ -159,7 +158,7 @@ def usage(metric: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def offline_fleet(inputs: dict[str, Any]) -> Any:
+def offline_fleet(inputs):
     """Return the fleet of a row of the filter's or the score's table."""
     node, metric = inputs["machine"], inputs["metric"]
     groups = {
@@ -184,7 +183,7 @@ def offline_fleet(inputs: dict[str, Any]) -> Any:
 
 
 @each_row("row", cases(FILTER), ids=by_name)
-def test_load_aware_filter_as_koordinator(row: dict[str, Any]) -> None:
+def test_load_aware_filter_as_koordinator(row):
     """The verdict, and its reason, of each row of the peer's filter tables."""
     inputs, expected = row["inputs"], row["expected"]
     settings = profile(inputs["params"])
@@ -197,7 +196,7 @@ def test_load_aware_filter_as_koordinator(row: dict[str, Any]) -> None:
             assert (name in said["reason"]) == (name in expected["reason"])
 
 
-def score_of(row: dict[str, Any]) -> float:
+def score_of(row):
     inputs = row["inputs"]
     settings = profile(inputs["params"])
     (score,), _ = settings.pop("scores"), settings.pop("filters")
@@ -205,13 +204,13 @@ def score_of(row: dict[str, Any]) -> float:
 
 
 @each_row("row", cases(SCORE), ids=by_name)
-def test_load_aware_score_as_koordinator(row: dict[str, Any]) -> None:
+def test_load_aware_score_as_koordinator(row):
     """The whole number of each row of the peer's score table."""
     assert score_of(row) == row["expected"]["score"]
 
 
 @pytest.mark.parametrize("row", cases(ESTIMATOR, "estimate_pod"), ids=by_name)
-def test_estimate_of_an_instance_as_koordinator(row: dict[str, Any]) -> None:
+def test_estimate_of_an_instance_as_koordinator(row):
     """Larger of limit and request, times the factor, capped at the limit, with the peer's defaults."""
     inputs, expected = row["inputs"], row["expected"]
     assert not inputs["allow_customize"]
@@ -221,7 +220,7 @@ def test_estimate_of_an_instance_as_koordinator(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", cases(ESTIMATOR, "estimate_node"), ids=by_name)
-def test_an_operators_capacity_wins_as_the_raw_allocatable(row: dict[str, Any]) -> None:
+def test_an_operators_capacity_wins_as_the_raw_allocatable(row):
     """What an operator says a machine has replaces what it reports, resource by resource."""
     inputs, expected = row["inputs"], row["expected"]
     raw = amounts(inputs["raw_allocatable_annotation"] or {})
@@ -233,7 +232,7 @@ def test_an_operators_capacity_wins_as_the_raw_allocatable(row: dict[str, Any]) 
     assert {name: value for name, value in in_units(found).items() if value is not None} == expected
 
 
-def in_units(found: dict[str, Any]) -> dict[str, int | None]:
+def in_units(found):
     """Return amounts of cpu and memory in the peer's units; None where there is none."""
     return {key: None if found[name] is None else round(found[name] * unit) for key, (name, unit) in UNITS.items()}
 
@@ -242,7 +241,7 @@ NOTHING = {"expected": {"cpu": 0, "memory": 0}}
 """A request that is expected to use nothing, so that what is there already stands alone."""
 
 
-def compared(row: dict[str, Any], groups: dict[str, Any], **usage: Any) -> dict[str, Any]:
+def compared(row, groups, **usage):
     """Return which load the filter sees on a machine of one core and one byte with a row's pods and reports."""
     of_filter = {"use": "usage_threshold", "missing": "estimates", "rounding": True, **groups}
     inputs = row["inputs"]
@@ -256,7 +255,7 @@ ALL = {"cpu": 1.0, "memory": 1.0}
 
 
 @pytest.mark.parametrize("row", cases(ESTIMATOR, "pending_vectors"), ids=by_name)
-def test_pending_instances_as_koordinator(row: dict[str, Any]) -> None:
+def test_pending_instances_as_koordinator(row):
     """What placed instances add to a machine's usage, to that of class prod, and their full estimates."""
     expected = row["expected"]
     idle, thin = {"cpu": 0, "memory": 0}, {"mean": 0, "coverage": 0.2}
@@ -273,7 +272,7 @@ def test_pending_instances_as_koordinator(row: dict[str, Any]) -> None:
     assert prod == both
 
 
-def test_the_built_in_profile_has_the_peers_defaults() -> None:
+def test_the_built_in_profile_has_the_peers_defaults():
     """The profile named koordinator is the one that the tables' own defaults make."""
     built_in = load_profiles().choose("koordinator").effective()
     for table in (FILTER, SCORE):
@@ -294,20 +293,20 @@ def test_the_built_in_profile_has_the_peers_defaults() -> None:
 BUSY = {"cpu": {"mean": 6.2}, "memory": {"mean": 10}}
 
 
-def under_the_built_in(**asked: Any) -> Any:
+def under_the_built_in(**asked):
     """Return the ranking, by the profile koordinator, of a machine of 10 cores that uses 6.2; 6.5 is the threshold."""
     return ranked(fleet(machine("m", 10, "10G", usage=BUSY)), "koordinator", request(**asked))
 
 
 @pytest.mark.parametrize("kind", PRIORITY_CLASSES)
-def test_a_class_without_an_amount_counts_the_default_unless_it_says_0(kind: str) -> None:
+def test_a_class_without_an_amount_counts_the_default_unless_it_says_0(kind):
     """The peer estimates 0 for class free, and for mid without an amount; here the request says so."""
     one = {"priority_class": kind}
     assert explain.answer(under_the_built_in(**one)).expected["cpu"] == 0.25
     assert explain.answer(under_the_built_in(**one, **NOTHING)).expected["cpu"] == 0
 
 
-def test_what_must_run_everywhere_is_asked_for_under_a_profile_without_the_filter() -> None:
+def test_what_must_run_everywhere_is_asked_for_under_a_profile_without_the_filter():
     """The peer lets a DaemonSet's pod pass its load filter; here a profile of one's own leaves the filter out."""
     assert under_the_built_in(cpu=1).chosen is None
     built_in = resources.files("scorer.ranking").joinpath("profiles", "koordinator.toml").read_text()
@@ -334,22 +333,20 @@ KOORDINATOR_OLD = {"usage": {"cpu": 9, "memory": 9}, "age_s": 200}
     ],
 )
 @each_row("rounding", [True, False])
-def test_zeros_switch_a_group_and_those_behind_it_off(
-    name: str, settings: dict[str, Any], operator: dict[str, Any], passes: bool, rounding: bool
-) -> None:
+def test_zeros_switch_a_group_and_those_behind_it_off(name, settings, operator, passes, rounding):
     """The first group that is given decides, even if it says nothing: then not even old data is looked at."""
     more = {"expiration_s": 180.0, "missing": "estimates", "rounding": True} if rounding else {}
     plugin = UsageThreshold(**{"thresholds": {"cpu": 0.65}, "instead": True, **settings, **more})
     assert allowed(plugin, fleet(machine(**KOORDINATOR_OLD, operator=operator))) == {"m": passes}
 
 
-def test_what_counts_where_a_percentile_is_missing() -> None:
+def test_what_counts_where_a_percentile_is_missing():
     """Asked for a length of its own the peer counts estimates, asked for any the mean."""
     thin = {"cpu": {"mean": 8, "coverage": 0.2}, "memory": {"mean": 80, "coverage": 0.2}}
     offline = fleet(machine(usage=thin), instances=[{"id": "i", "machine": "m", "cpu": 4, "memory": 40}])
     load_model = LoadModel(credits="none")
 
-    def of(missing: Any) -> tuple[bool, float]:
+    def of(missing):
         plugin = UsageThreshold(percentile_thresholds={"cpu": 0.6}, missing=missing, rounding=True)
         score = LoadAware(statistic="p95", missing=missing, rounding=True)
         return allowed(plugin, offline, None, load_model)["m"], scores(score, offline, None, load_model)["m"]
@@ -368,7 +365,7 @@ def test_what_counts_where_a_percentile_is_missing() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_whole_percents_are_rounded_as_the_peer_rounds_them(name: str, used: dict[str, Any], passes: bool) -> None:
+def test_whole_percents_are_rounded_as_the_peer_rounds_them(name, used, passes):
     """The quotient of whole millicores or bytes, times 100, in floats: 29 of 200 are 14 % of cpu."""
     offline = fleet(machine(cpu="200m", memory="512Gi", usage={"cpu": 0, "memory": 0, **used}))
     of_filter = {
@@ -380,7 +377,7 @@ def test_whole_percents_are_rounded_as_the_peer_rounds_them(name: str, used: dic
     assert verdicts(offline, of_filter, credits="none")["m"]["allowed"] is passes
 
 
-def test_a_machine_that_does_not_report_a_resource_has_no_percentile_of_it_either() -> None:
+def test_a_machine_that_does_not_report_a_resource_has_no_percentile_of_it_either():
     """Estimates count where a percentile is missing, not where everything is: the machine passes, and scores 0."""
     busy = [{"id": "i", "machine": "m", "cpu": 9, "memory": 90}]
     offline = fleet(machine(usage={"nic": 1}), instances=busy)
@@ -405,14 +402,14 @@ def test_a_machine_that_does_not_report_a_resource_has_no_percentile_of_it_eithe
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_load_aware_settings(name: str, settings: dict[str, Any], age_s: float, score: float) -> None:
+def test_load_aware_settings(name, settings, age_s, score):
     """Weights that nobody gave, and data of any age, are as in the peer."""
     offline = fleet(machine(usage={"cpu": 8, "memory": 40}, age_s=age_s))
     assert scores(LoadAware(rounding=True, **settings), offline) == {"m": score}
 
 
 @pytest.mark.parametrize(("with_system", "used"), [(False, 0.3), (True, 0.5)])
-def test_what_the_system_uses_counts_as_prod_where_that_is_asked_for(with_system: bool, used: float) -> None:
+def test_what_the_system_uses_counts_as_prod_where_that_is_asked_for(with_system, used):
     """The peer's prodUsageIncludeSys, in the filter and in the score; batch counts in neither."""
     offline = fleet(
         machine(usage={"cpu": 9, "memory": 0}, system={"cpu": 2, "memory": 0}),
@@ -433,7 +430,7 @@ def test_what_the_system_uses_counts_as_prod_where_that_is_asked_for(with_system
 @pytest.mark.parametrize(
     ("what", "usage", "mean"), [("less than expected", 1, 9 + 3), ("more", 7, 9), ("nothing", None, 9 + 4)]
 )
-def test_a_pending_instance_counts_less_what_it_is_seen_to_use(what: str, usage: float | None, mean: float) -> None:
+def test_a_pending_instance_counts_less_what_it_is_seen_to_use(what, usage, mean):
     """``max(0, estimate - usage)``, on top of what the machine uses; nothing once it is not pending."""
     said = {} if usage is None else {"usage": {"cpu": usage}}
     for placed_ago_s, expected in ((5, mean), (600, 9.0)):

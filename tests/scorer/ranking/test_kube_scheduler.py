@@ -1,7 +1,5 @@
 """Scores by what is allocated, against kube-scheduler's own tables: its rows as requests and fleets of ours."""
 
-from typing import Any
-
 import pytest
 
 from schemas.resources import ABOUT, RESOURCES
@@ -25,7 +23,7 @@ DEFAULTS = {"default_cpu": 0.1, "default_memory": 200 * 2**20}
 UNITS = {"cpu": ("cpu_millicores", 1000), "memory": ("memory_bytes", 1)}
 
 
-def places(row: dict[str, Any]) -> dict[str, str]:
+def places(row):
     """Return which resource stands for each that a row weighs: what the peer calls extended takes one to spare."""
     named = [resource["name"] for resource in row["inputs"]["resources"]]
     others = [name for name in named if name not in UNITS]
@@ -34,13 +32,13 @@ def places(row: dict[str, Any]) -> dict[str, str]:
     return mine | dict(zip(others, spare, strict=False))
 
 
-def amounts(said: dict[str, Any], at: dict[str, str]) -> dict[str, float]:
+def amounts(said, at):
     """Return the amounts of a container or a machine, as far as it says them."""
     keys = {name: UNITS.get(name, (name, 1)) for name in at}
     return {at[name]: said[key] / unit for name, (key, unit) in keys.items() if said.get(key) is not None}
 
 
-def newcomer(containers: list[dict[str, Any]], at: dict[str, str]) -> dict[str, float]:
+def newcomer(containers, at):
     """Return the request for a pod. An instance asks for one amount: a deployer adds up what its containers ask.
 
     A pod without any container counts nothing: it asks for 0, which is not the same as not to say.
@@ -49,7 +47,7 @@ def newcomer(containers: list[dict[str, Any]], at: dict[str, str]) -> dict[str, 
     return {name: sum(part.get(name, 0.0) for part in parts) for name in {name for part in parts for name in part}}
 
 
-def read(row: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+def read(row):
     """Return the fleet of a row, its request, and the settings of a score. A placed container is an instance."""
     inputs, at = row["inputs"], places(row)
     machines = [
@@ -78,7 +76,7 @@ def read(row: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
         if row["name"] not in DIFFERENT
     ],
 )
-def test_allocated_as_kube_scheduler(use: str, row: dict[str, Any]) -> None:
+def test_allocated_as_kube_scheduler(use, row):
     """Least and most allocated give the peer's whole numbers on its own table."""
     offline, asked, settings = read(row)
     score = {"use": use, **settings, **DEFAULTS}
@@ -98,17 +96,17 @@ def test_allocated_as_kube_scheduler(use: str, row: dict[str, Any]) -> None:
         if row["name"] in DIFFERENT
     ],
 )
-def test_weights_that_the_peer_refuses(use: str, row: dict[str, Any], score: int) -> None:
+def test_weights_that_the_peer_refuses(use, row, score):
     """101 of cpu and 1 of memory are as much as they are; 0 of cpu leaves memory alone."""
     offline, asked, settings = read(row)
     assert list(raw_scores(offline, {"use": use, **settings, **DEFAULTS}, asked).values()) == [score]
 
 
 @pytest.mark.parametrize("use", ["least_allocated", "most_allocated", "requested_to_capacity_ratio"])
-def test_an_amount_of_0_is_not_the_default(use: str) -> None:
+def test_an_amount_of_0_is_not_the_default(use):
     """As the peer: an explicit 0 counts 0, of the instance asked for as of those placed; none given the default."""
 
-    def of(placed: dict[str, float], **asked: Any) -> float:
+    def of(placed, **asked):
         offline = fleet(machine("m", 1, 1000 * 2**20), instances=[{"id": "i", "machine": "m", **placed}])
         return raw_scores(offline, {"use": use, "rounding": True, **DEFAULTS}, request(**asked))["m"]
 
@@ -118,14 +116,14 @@ def test_an_amount_of_0_is_not_the_default(use: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [LeastAllocated, MostAllocated, RequestedToCapacityRatio, BalancedAllocation])
-def test_an_allocation_score_tells_the_shares_it_went_by(kind: Any) -> None:
+def test_an_allocation_score_tells_the_shares_it_went_by(kind):
     """What is allocated with the requested instance, as shares of allocatable; unknown without one."""
     offline = fleet(machine("m", 10, None), instances=[{"id": "i", "machine": "m", "cpu": 2, "memory": 5}])
     told = score_told(offline, {"use": kind.name}, request(cpu=1))["m"]
     assert told["shares"] == {"cpu": pytest.approx(0.3), "memory": None}
 
 
-def seed_machines(inputs: dict[str, Any]) -> Any:
+def seed_machines(inputs):
     """Return the study's machines, what is allocated being instances of the ledger."""
     return fleet(
         *(
@@ -147,13 +145,13 @@ def seed_machines(inputs: dict[str, Any]) -> Any:
 @pytest.mark.parametrize(
     "row", cases("seed_examples", "least_allocated") + cases("seed_examples", "balanced"), ids=by_name
 )
-def test_the_studys_worked_examples(row: dict[str, Any]) -> None:
+def test_the_studys_worked_examples(row):
     """The study's 3 machines by 2 instances come out as recomputed, in real numbers and in the peer's integers."""
     inputs, expected = row["inputs"], row["expected"]
     asked = request(cpu=inputs["request"]["cpu_millicores"] / 1000, memory=inputs["request"]["memory_bytes"])
     offline = seed_machines(inputs)
 
-    def of(use: str, **settings: Any) -> list[float]:
+    def of(use, **settings):
         return list(raw_scores(offline, {"use": use, **settings}, asked).values())
 
     if row["kind"] == "least_allocated":
@@ -168,14 +166,14 @@ def test_the_studys_worked_examples(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("plugin", "score"), [(LeastAllocated, 60.0), (MostAllocated, 40.0), (RequestedToCapacityRatio, 60.0)]
 )
-def test_a_resource_without_allocatable_is_left_out(plugin: Any, score: float) -> None:
+def test_a_resource_without_allocatable_is_left_out(plugin, score):
     """4 of 10 cores; of memory the operators keep back all there is."""
     offline = fleet(machine("m", 10, 100, operator={"reserve": {"memory": 100}}))
     assert scores(plugin(weights={"cpu": 1.0, "memory": 1.0}), offline, request(cpu=4)) == {"m": score}
 
 
 @each_row("row", cases("k8s_balanced_allocation"), ids=by_name)
-def test_balanced_allocation_as_kube_scheduler(row: dict[str, Any]) -> None:
+def test_balanced_allocation_as_kube_scheduler(row):
     """Balance after the placement (to v1.35) and its change (v1.36) give the peer's whole numbers."""
     offline, asked, settings = read(row)
     form = {"std_after": "v1.22", "delta": "v1.36"}[row["inputs"]["variant"]]
@@ -184,7 +182,7 @@ def test_balanced_allocation_as_kube_scheduler(row: dict[str, Any]) -> None:
     assert {name: told["raw"] for name, told in found.items() if told} == ({} if skipped else row["expected"]["scores"])
 
 
-def test_the_balance_of_two_is_half_their_distance_to_the_last_bit() -> None:
+def test_the_balance_of_two_is_half_their_distance_to_the_last_bit():
     """Of 8 and 1 of 10 the peer's floats make 64.99..., which truncates to 64, and so do ours."""
     offline = fleet(
         machine("m", "10m", 10), machine("other", "10m", 10), instances=[{"id": "i", "machine": "m", "memory": 1}]
@@ -196,7 +194,7 @@ def test_the_balance_of_two_is_half_their_distance_to_the_last_bit() -> None:
 @pytest.mark.parametrize(
     "row", cases("seed_examples", "balanced_legacy") + cases("seed_examples", "balanced_legacy_volumes"), ids=by_name
 )
-def test_balance_as_up_to_v1_21(row: dict[str, Any]) -> None:
+def test_balance_as_up_to_v1_21(row):
     """The old form takes the distance of two shares, the variance of three, and 0 when one is full."""
     names = ("cpu", "memory", "nic")[: len(row["inputs"]["fractions"])]
     allocated = dict(zip(names, row["inputs"]["fractions"], strict=True))
@@ -208,11 +206,11 @@ def test_balance_as_up_to_v1_21(row: dict[str, Any]) -> None:
     assert found["m"] == row["expected"]["score"]
 
 
-def test_one_resource_alone_is_balanced() -> None:
+def test_one_resource_alone_is_balanced():
     """There is nothing to compare it with: 100 in every form, on a full machine, too."""
     offline = fleet(machine("m", 10, 10), instances=[{"id": "i", "machine": "m", "cpu": 6}])
     for form in ("v1.21", "v1.22"):
-        plugin = BalancedAllocation(form=form, weights={"cpu": 1.0})  # type: ignore[arg-type]
+        plugin = BalancedAllocation(form=form, weights={"cpu": 1.0})
         assert [scores(plugin, offline, request(cpu=cpu))["m"] for cpu in (1, 4)] == [100, 100]
 
 
@@ -221,7 +219,7 @@ PARTS = 10_000
 
 
 @pytest.mark.parametrize("row", cases("k8s_requested_to_capacity_ratio", "score"), ids=by_name)
-def test_requested_to_capacity_ratio_as_kube_scheduler(row: dict[str, Any]) -> None:
+def test_requested_to_capacity_ratio_as_kube_scheduler(row):
     """The ratio with a shape gives the peer's whole numbers on its own table."""
     offline, asked, settings = read(row)
     shape = [[point["utilization_percent"], point["score_0_10"]] for point in row["inputs"]["shape"]]
@@ -238,14 +236,14 @@ def test_requested_to_capacity_ratio_as_kube_scheduler(row: dict[str, Any]) -> N
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_ratio_of_a_resource_that_is_not_there(name: str, allocatable: dict[str, float], expected: int) -> None:
+def test_ratio_of_a_resource_that_is_not_there(name, allocatable, expected):
     """What a machine does not have counts neither as empty nor as full."""
     offline = fleet(machine("m", None, None, capacity=allocatable))
     plugin = RequestedToCapacityRatio(shape=((0, 0), (100, 10)), rounding=True)
     assert scores(plugin, offline, request(cpu=1, memory=300)) == {"m": expected}
 
 
-def test_a_resource_that_scores_0_counts_neither_way() -> None:
+def test_a_resource_that_scores_0_counts_neither_way():
     """0 is neutral in the peer: a full resource beside one of 80 leaves 80."""
     offline = fleet(machine("m", 1, 100))
     score = {"use": "requested_to_capacity_ratio", "shape": [[0, 10], [100, 0]], "rounding": True}
@@ -253,7 +251,7 @@ def test_a_resource_that_scores_0_counts_neither_way() -> None:
 
 
 @each_row("row", cases("k8s_requested_to_capacity_ratio", "broken_linear"), ids=by_name)
-def test_broken_line_truncates_as_the_peer(row: dict[str, Any]) -> None:
+def test_broken_line_truncates_as_the_peer(row):
     """The line between two points truncates toward zero, on rising and falling slopes."""
     points = [(point["utilization"], point["score"]) for point in row["inputs"]["points"]]
     at = row["inputs"]["p"]

@@ -1,7 +1,6 @@
 """Ranking: no order of machines or of changes matters, and an answer stays as it was; ties, and the best few."""
 
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
-from scorer.ranking.ranking import Ranking
 from scorer.ranking.tables import Tables
 from tests.effort import examples
 from tests.rows import each_row
@@ -30,9 +28,7 @@ loads = st.lists(
 
 @settings(deadline=None, max_examples=examples(40, 40))
 @given(machines=loads, seed=st.integers(0, 99), cpu=st.floats(0, 3))
-def test_the_choice_does_not_depend_on_the_order_of_machines(
-    machines: list[tuple[float, float, float]], seed: int, cpu: float
-) -> None:
+def test_the_choice_does_not_depend_on_the_order_of_machines(machines, seed, cpu):
     """The whole ranking is the same machines in the same order after any permutation."""
     described = [
         machine(f"m{n:02}", size, 2 * size, usage={"cpu": size * round(c, 1), "memory": 2 * size * round(m, 1)})
@@ -58,7 +54,7 @@ use = "load_variation_risk"
 """
 
 
-def test_when_all_data_is_old_a_profile_may_go_by_requests_alone() -> None:
+def test_when_all_data_is_old_a_profile_may_go_by_requests_alone():
     """Refuse, or fall back to what is promised and say so; one fresh machine is enough to go by data again."""
     old = [machine(name, usage={"cpu": 9, "memory": 90}, age_s=5000) for name in ("a", "b")]
     promised = [{"id": "i", "machine": "a", "cpu": 5, "memory": 50}]
@@ -71,13 +67,13 @@ def test_when_all_data_is_old_a_profile_may_go_by_requests_alone() -> None:
     assert ranked(fleet(*old, fresh, instances=promised), parse_profile(ALONE, "alone"), cpu=1).chosen == "c"
 
 
-def test_a_ranking_stays_as_it_was_when_the_ledger_moves_on() -> None:
+def test_a_ranking_stays_as_it_was_when_the_ledger_moves_on():
     """Verdicts, values, totals and order are those of the decision, whatever is placed and ranked after it."""
     full = machine("m3", usage={"cpu": 9.9, "memory": 1})
     offline = fleet(*(machine(f"m{n}", usage={"cpu": 1, "memory": 1}) for n in range(3)), full)
     kept = Tables()
 
-    def decided(ranking: Ranking) -> Any:
+    def decided(ranking):
         terms = [(term.raw.tolist(), term.slope, term.start) for term in ranking.terms]
         scored = [(each.machine, each.score) for each in explain.answer(ranking, 3).candidates]
         whole = ranking.refused.tolist(), ranking.total.tolist(), ranking.best_first.tolist()
@@ -98,15 +94,13 @@ def test_a_ranking_stays_as_it_was_when_the_ledger_moves_on() -> None:
     ("asked", "field"),
     [({"selector": "a b"}, "selector"), ({"prefer": [{"selector": "a"}, {"selector": "("}]}, r"prefer\[1\]\.selector")],
 )
-def test_a_selector_that_cannot_be_read_is_an_error_under_every_profile(
-    profile: str, asked: dict[str, Any], field: str
-) -> None:
+def test_a_selector_that_cannot_be_read_is_an_error_under_every_profile(profile, asked, field):
     """Also under a profile without a filter or score that asks for it."""
     with pytest.raises(InvalidRequest, match=f"{field}: cannot read"):
         ranked(fleet(machine("a")), profile, **asked)
 
 
-def test_equal_machines_tie_and_the_first_name_wins() -> None:
+def test_equal_machines_tie_and_the_first_name_wins():
     """Between equals the name decides, whatever the order of the rows."""
     names = ["m2", "m10", "m1", "m3"]
     offline = fleet(*(machine(name, usage={"cpu": 1, "memory": 1}) for name in names))
@@ -115,7 +109,7 @@ def test_equal_machines_tie_and_the_first_name_wins() -> None:
     assert np.ptp(found.total) == 0
 
 
-def test_the_best_few_are_the_first_of_the_whole_order() -> None:
+def test_the_best_few_are_the_first_of_the_whole_order():
     """Choosing a few of many finds the same as sorting all, ties included."""
     rng = np.random.default_rng(1)
     offline = fleet(*(machine(f"m{n:04}", usage={"cpu": int(rng.integers(0, 8)), "memory": 5}) for n in range(1500)))
@@ -128,14 +122,14 @@ SCORES = [{"use": "least_allocated"}]
 DRAW = parse_profile(toml({"ties": "draw", "scores": SCORES}), "draw")
 
 
-def hosts(count: int) -> list[dict[str, object]]:
+def hosts(count):
     return [machine(f"m{n:02}", usage={"cpu": 1, "memory": 1}) for n in range(count)]
 
 
-def test_the_lot_is_one_that_every_process_draws() -> None:
+def test_the_lot_is_one_that_every_process_draws():
     """The hashes of machine and instance, exclusive or, through the finaliser of splitmix64; the least is taken."""
 
-    def lot(machine_name: str, instance_id: str) -> int:
+    def lot(machine_name, instance_id):
         texts = (machine_name, instance_id)
         left, right = (int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") for text in texts)
         z = left ^ right
@@ -150,7 +144,7 @@ def test_the_lot_is_one_that_every_process_draws() -> None:
         assert [offline.snapshot.names[row] for row in ranking.best(40)] == names
 
 
-def test_a_better_machine_is_taken_whatever_the_lot() -> None:
+def test_a_better_machine_is_taken_whatever_the_lot():
     offline = fleet(*hosts(5), instances=[{"id": f"x{n}", "machine": f"m{n:02}", "cpu": 1} for n in range(4)])
     for n in range(20):
         asked = request(id=f"i{n}", cpu=1)
@@ -159,7 +153,7 @@ def test_a_better_machine_is_taken_whatever_the_lot() -> None:
 
 @settings(max_examples=examples(10, 100), deadline=None)
 @given(count=st.integers(1, 20), machines=st.integers(1, 8), salt=st.integers(0, 10**6))
-def test_a_batch_draws_as_one_after_the_other(count: int, machines: int, salt: int) -> None:
+def test_a_batch_draws_as_one_after_the_other(count, machines, salt):
     """Identical instances but for their ids, planned together, or each by itself."""
     offline = fleet(*hosts(machines))
     asked = [request(id=f"i{salt}-{n}", cpu=1) for n in range(count)]
@@ -173,6 +167,6 @@ def test_a_batch_draws_as_one_after_the_other(count: int, machines: int, salt: i
     assert list(together) == singly
 
 
-def test_another_word_is_refused() -> None:
+def test_another_word_is_refused():
     with pytest.raises(ProfileError, match=r"ties.*name, draw"):
         parse_profile('ties = "random"', "test")

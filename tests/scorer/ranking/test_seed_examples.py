@@ -1,11 +1,8 @@
 """The study's worked examples that span several scores, and its final choice."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-from scorer.commands.shared.fleet_file import FleetState
 from scorer.commands.shared.in_words import answer_of
 from scorer.placement.choosing.plan import plan
 from scorer.planning.thresholds.anomaly import SideDetectors
@@ -29,7 +26,7 @@ INTEGERS = {
 }
 
 
-def three_machines(*more: dict[str, Any]) -> FleetState:
+def three_machines(*more):
     """Return the study's 3 machines of 64 cores and 64 G: 50, 30, 10 cores and 10, 30, 50 G are allocated."""
     allocated = ((50, 10), (30, 30), (10, 50))
     return fleet(
@@ -46,7 +43,7 @@ FIRST, SECOND = {"cpu": 2, "memory": 10 * GIB}, {"cpu": 5, "memory": 5 * GIB}
 
 
 @pytest.mark.parametrize("row", cases(CASES, "winner"), ids=by_name)
-def test_the_studys_instances_go_where_it_puts_them(row: dict[str, Any]) -> None:
+def test_the_studys_instances_go_where_it_puts_them(row):
     """2C 10G and then 5C 5G both go to the second machine, the second instance seeing the first.
 
     With the peer's integers and the change of balance (v1.36) the first machine wins: it rewards the unbalanced one.
@@ -62,7 +59,7 @@ def test_the_studys_instances_go_where_it_puts_them(row: dict[str, Any]) -> None
     assert [2 * each["score"] for each in found.values()] == pytest.approx(row["expected"]["totals"])
 
 
-def test_the_two_instances_as_one_batch() -> None:
+def test_the_two_instances_as_one_batch():
     """Asked for together, the second sees the first just the same."""
     offline = three_machines()
     found = plan([request(**FIRST), request(**SECOND)], offline.inputs(parse_profile(toml(TWO_SCORES), "study")))
@@ -70,7 +67,7 @@ def test_the_two_instances_as_one_batch() -> None:
 
 
 @pytest.mark.parametrize("row", cases(CASES, "global_variance"), ids=by_name)
-def test_least_variance_wins(row: dict[str, Any]) -> None:
+def test_least_variance_wins(row):
     """The machine that leaves the least population variance scores best, by the amount the variance says."""
     inputs, expected = row["inputs"], row["expected"]
     offline = fleet(*(machine(f"machine{n}", 64, None, usage={"cpu": v}) for n, v in enumerate(inputs["values"], 1)))
@@ -84,7 +81,7 @@ def test_least_variance_wins(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", cases(CASES, "fraction"), ids=by_name)
-def test_request_fractions(row: dict[str, Any]) -> None:
+def test_request_fractions(row):
     """500 m of 4 cores and 1 of 8 G are an eighth each."""
     (cpu, memory), (all_cpu, all_memory) = row["inputs"]["request"], row["inputs"]["capacity"]
     offline = fleet(machine(cpu=f"{all_cpu}m", memory=f"{all_memory}G", usage={"cpu": 0, "memory": 0}))
@@ -95,7 +92,7 @@ def test_request_fractions(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", cases(CASES, "headroom"), ids=by_name)
-def test_what_a_machine_under_its_threshold_takes_from_one_over_it(row: dict[str, Any]) -> None:
+def test_what_a_machine_under_its_threshold_takes_from_one_over_it(row):
     """48 instances of one core leave a busy machine: 70 % of 96 cores, less the 20 % in use, are idle elsewhere."""
     inputs, busy = row["inputs"], 199
     on_busy = np.zeros(busy, np.int64)

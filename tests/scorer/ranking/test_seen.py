@@ -1,7 +1,5 @@
 """Which window and which numbers a decision goes by."""
 
-from typing import Any
-
 import pytest
 
 from schemas.rpc.request import InvalidRequest
@@ -20,10 +18,10 @@ LENGTHS_S = {"5m": 300, "10m": 600, "15m": 900}
 @pytest.mark.parametrize(
     "row", [row for row in cases("load_watcher", "window") if row["name"] not in NOT_COVERED], ids=by_name
 )
-def test_a_window_not_kept_falls_back_to_the_next_shorter(row: dict[str, Any]) -> None:
+def test_a_window_not_kept_falls_back_to_the_next_shorter(row):
     """A profile's window that is not kept becomes the next shorter one, as load-watcher means it."""
     inputs = row["inputs"]
-    kept: dict[str, dict[str, Any]] = {}
+    kept = {}
     for name, snapshots in inputs["caches"].items():
         (snapshot,) = snapshots
         for host, value in snapshot.items():
@@ -33,7 +31,7 @@ def test_a_window_not_kept_falls_back_to_the_next_shorter(row: dict[str, Any]) -
     assert {host: each["resources"]["cpu"]["mean"] for host, each in answer.items()} == row["expected"]["values"]
 
 
-def test_each_machine_goes_by_its_longest_covered_window() -> None:
+def test_each_machine_goes_by_its_longest_covered_window():
     """A machine five minutes old is judged by five minutes beside others judged by the hour."""
     thin = {"cpu": {"mean": 5, "coverage": 0.1}, "memory": {"mean": 5, "coverage": 0.1}}
     young = {"300": {"cpu": 9, "memory": 9}, "3600": thin}
@@ -49,7 +47,7 @@ def test_each_machine_goes_by_its_longest_covered_window() -> None:
     assert see(offline, None, LoadModel(window="shortest")).mean[0].tolist() == [1, 9, 5]
 
 
-def test_a_requests_own_window_must_be_kept() -> None:
+def test_a_requests_own_window_must_be_kept():
     """An unknown window in the request is an error that names the field and those there are."""
     offline = fleet(machine("m", usage={"cpu": 1, "memory": 1}))
     assert ranked(offline, window_s=300).machines.window_s.tolist() == [300]

@@ -13,12 +13,12 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.staleness import degraded
 from scorer.snapshot.builder import build_snapshot
-from tests.scorer.fleets import FleetState, fleet, machine, ranked, request
+from tests.scorer.fleets import fleet, machine, ranked, request
 
 DEFAULT = load_profiles().choose()
 
 
-def mixed(old: int, fresh: int) -> FleetState:
+def mixed(old, fresh):
     """Return a fleet of an old, loaded machine, other old ones and fresh ones."""
     loads = [9.0] + [1.0] * (old - 1)
     machines = [machine(f"old{n}", usage={"cpu": load, "memory": 1}, age_s=5000) for n, load in enumerate(loads)]
@@ -27,7 +27,7 @@ def mixed(old: int, fresh: int) -> FleetState:
 
 
 @pytest.mark.parametrize(("old", "fresh", "feasible"), [(10, 0, 9), (940, 61, 61), (8, 2, 2), (1, 9, 9)])
-def test_old_machines_are_refused_while_any_is_fresh(old: int, fresh: int, feasible: int) -> None:
+def test_old_machines_are_refused_while_any_is_fresh(old, fresh, feasible):
     """When none is, the usage filters go by the old load: the loaded machine is refused for it."""
     found = ranked(mixed(old, fresh), DEFAULT, request(cpu=1))
     assert found.feasible_count == feasible
@@ -47,9 +47,7 @@ PHASES = st.lists(
 @example([(20, {0, 1, 2, 3}, set())])
 @example([(20, set(), {"broker"}), (2, {0, 1, 2, 3}, set())])
 @settings(max_examples=60)
-def test_a_silent_machine_takes_nothing_unless_the_pipeline_is_silent(
-    phases: list[tuple[int, set[int], set[str]]],
-) -> None:
+def test_a_silent_machine_takes_nothing_unless_the_pipeline_is_silent(phases):
     """Whatever is lost, and for how long: what the workers say tells a lost agent from a lost pipeline."""
     now_s, late_s, said_s, said, seen = 1000.0, 0.0, 0.0, b"", [1000.0] * 4
     for ticks, lost, away in phases:
@@ -73,7 +71,7 @@ def test_a_silent_machine_takes_nothing_unless_the_pipeline_is_silent(
         assert bool(degraded(state.snapshot, DEFAULT, now_s)) is not any(fresh)
 
 
-def test_a_clock_that_is_ahead_keeps_no_dead_pipeline_fresh() -> None:
+def test_a_clock_that_is_ahead_keeps_no_dead_pipeline_fresh():
     """No sample is newer than the write that brought it."""
     ahead = [
         machine("a", usage={"cpu": 1, "memory": 1}, age_s=-3600),
@@ -86,7 +84,7 @@ def test_a_clock_that_is_ahead_keeps_no_dead_pipeline_fresh() -> None:
     assert ranked(replace(state, snapshot=known), DEFAULT).machines.last_known
 
 
-def test_a_loaded_fleet_stays_loaded() -> None:
+def test_a_loaded_fleet_stays_loaded():
     """The last window counts however old, with the credits of what was placed since."""
     both = [
         machine("busy", usage={"cpu": 6, "memory": 10}, age_s=5000),
@@ -97,7 +95,7 @@ def test_a_loaded_fleet_stays_loaded() -> None:
     assert ranked(fleet(*both, instances=placed), DEFAULT).machines.mean[0].tolist() == [6.0, 9.0]
 
 
-def test_every_answer_warns_with_the_age() -> None:
+def test_every_answer_warns_with_the_age():
     """Also where no machine fits."""
     warning = (
         "10 of 10 machines have stale data, the newest 5000 s old: ranked by the last known load and what was placed"
@@ -107,19 +105,19 @@ def test_every_answer_warns_with_the_age() -> None:
         assert found.warnings[0].startswith(warning)
 
 
-def test_a_machine_without_any_data_is_refused() -> None:
+def test_a_machine_without_any_data_is_refused():
     """What was never known is not the last known."""
     offline = fleet(machine("a", usage={"cpu": 1, "memory": 1}, age_s=5000), machine("b"))
     assert ranked(offline, DEFAULT).chosen == "a"
 
 
-def test_a_profile_may_refuse_instead() -> None:
+def test_a_profile_may_refuse_instead():
     """As the default did before."""
     refuse = parse_profile('stale = "refuse"\n[[filters]]\nuse = "fresh"\n[[scores]]\nuse = "least_allocated"', "p")
     assert explain.summary(ranked(mixed(3, 0), refuse)) == "0/3 feasible: 3 stale"
 
 
-def test_health_says_what_is_wrong() -> None:
+def test_health_says_what_is_wrong():
     """Nothing while samples come, else how old the newest is."""
     old, fresh = mixed(9, 0), mixed(9, 1)
     assert degraded(fresh.snapshot, DEFAULT, fresh.now_s) == ""
@@ -131,7 +129,7 @@ def test_health_says_what_is_wrong() -> None:
 
 
 @pytest.mark.parametrize(("age_s", "is_silent"), [(299, False), (301, True)])
-def test_machines_that_publish_rarely_are_given_three_intervals(age_s: float, is_silent: bool) -> None:
+def test_machines_that_publish_rarely_are_given_three_intervals(age_s, is_silent):
     """As by the filter `fresh`; the profile's 60 s are shorter."""
     slow = machine("slow", usage={"cpu": 1, "memory": 1}, age_s=age_s, interval_s=100)
     assert ranked(fleet(slow), DEFAULT).machines.last_known is is_silent

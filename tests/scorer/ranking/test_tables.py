@@ -1,7 +1,6 @@
 """Every row of every peer's table is judged by a test of its name, or stands here with the reason why not."""
 
 from importlib import resources
-from typing import Any
 
 import pytest
 
@@ -134,7 +133,7 @@ MODULES = (
 )
 
 
-def judged() -> set[tuple[str, str]]:
+def judged():
     """Return source and name of the rows that a test is given."""
     found = set()
     for module in MODULES:
@@ -145,7 +144,7 @@ def judged() -> set[tuple[str, str]]:
     return found
 
 
-def _rows(values: Any) -> list[dict[str, Any]]:
+def _rows(values):
     flat = [
         part for value in values for part in ((value,) if isinstance(value, dict) else getattr(value, "values", ()))
     ]
@@ -153,7 +152,7 @@ def _rows(values: Any) -> list[dict[str, Any]]:
 
 
 @each_row("table", sorted(path.stem for path in CASES.glob("*.json")))
-def test_every_row_is_judged_or_listed(table: str) -> None:
+def test_every_row_is_judged_or_listed(table):
     """No row is silently left out, and none is listed that a test judges; how many are which is known."""
     seen = judged()
     rows = cases(table)
@@ -165,7 +164,7 @@ def test_every_row_is_judged_or_listed(table: str) -> None:
     assert (judged_rows - len(different), len(different), len(rows) - judged_rows) == COUNTS[table]
 
 
-def test_every_table_is_here_or_listed() -> None:
+def test_every_table_is_here_or_listed():
     """The tables that have no counterpart are not here, and no list is of a table that is not."""
     here = {path.stem for path in CASES.glob("*.json")}
     assert not here & TABLES_NOT_HERE.keys()
@@ -175,7 +174,7 @@ def test_every_table_is_here_or_listed() -> None:
 
 
 @pytest.mark.parametrize("profile", sorted(RULES_WITHOUT_A_ROW))
-def test_a_deliberate_difference_stands_in_the_profile_named_after_the_peer(profile: str) -> None:
+def test_a_deliberate_difference_stands_in_the_profile_named_after_the_peer(profile):
     """Who reads the profile learns in which rules it is not the peer."""
     text = resources.files("scorer.ranking").joinpath("profiles", f"{profile}.toml").read_text()
     said = " ".join(line.lstrip("# ") for line in text.splitlines() if line.startswith("#"))

@@ -15,13 +15,11 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
 
 import msgspec
 
-from schemas.rpc.envelope import Query, Reply
+from schemas.rpc.envelope import Reply
 from schemas.rpc.parameters import RPC
 from schemas.rpc.request import InvalidRequest
 from scorer.rpc.methods.parameters import CallError
@@ -33,7 +31,7 @@ MESSAGE_MAX = 1_200
 FRESH_EVERY = 500
 """Queries answered by one service: then the ledger is empty again."""
 
-NASTY: tuple[Any, ...] = (
+NASTY = (
     None, True, False, 0, -1, 1, 0.0, -0.0, 1e-320, 1e16, 2**31, 2**53, 2**63, 2**64, 10**30, 1e308, -1e308, "", " ", "0",
     "1e400", "NaN", "inf", "-1", "10G", "500m", "1Ki", "9" * 400, "\u0000", "\ud800", "a" * 300, "é" * 200, "*", "machine",
     "m1", "i", "q", "prod", "batch", "windward", "kubernetes", "trimaran", "koordinator", "seed", "a in (b)", "a,b,c",
@@ -49,7 +47,7 @@ KEYS = (
     "machines_min", "instances", "generation", "started_at", "swap_role_with", "names", "after", "limit", "state", "other",
     "move", "cancel_move",
 )  # fmt: skip
-GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
+GOOD = (
     ("place", {"id": "i", "cpu": 1, "memory": "1G", "labels": {"app": "x"}, "ports": [6379]}),
     ("place", {"cpu": "500m", "count": 3, "all_or_nothing": True, "cluster": "c", "role": "master"}),
     ("place", {"instances": [{"id": "x", "cpu": 1}, {"memory": "1G"}], "profile": "kubernetes"}),
@@ -77,11 +75,11 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-def nasty(rng: random.Random) -> Any:
+def nasty(rng):
     return deepcopy(rng.choice(NASTY))
 
 
-def good(rng: random.Random) -> dict[str, Any]:
+def good(rng):
     method, params = rng.choice(GOOD)
     query_id = f"q{rng.randrange(10**6)}"
     params = json.loads(json.dumps(params))
@@ -90,7 +88,7 @@ def good(rng: random.Random) -> dict[str, Any]:
     return {"v": 1, "id": query_id, "method": method, "deadline": rng.choice((0, 2e9)), "params": params}
 
 
-def other_value(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
+def other_value(rng, query):
     """A parameter is something else, or there is one more."""
     params = query["params"]
     key = rng.choice([*params, *rng.choices(KEYS, k=3)])
@@ -98,24 +96,24 @@ def other_value(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
     return query
 
 
-def several_values(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
+def several_values(rng, query):
     for _ in range(rng.randint(2, 8)):
         other_value(rng, query)
     return query
 
 
-def other_envelope(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
+def other_envelope(rng, query):
     query[rng.choice([*query, "x"])] = nasty(rng)
     return query
 
 
-def other_method(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
+def other_method(rng, query):
     query["method"] = rng.choice([*RPC, "", "x", "__init__"])
     return query
 
 
-def nested(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
-    at: Any = query["params"]
+def nested(rng, query):
+    at = query["params"]
     while True:
         keys = list(at) if isinstance(at, dict) else list(range(len(at)))
         if not keys:
@@ -128,22 +126,22 @@ def nested(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
         return query
 
 
-def same(_: random.Random, query: dict[str, Any]) -> dict[str, Any]:
+def same(_, query):
     return query
 
 
-IN_JSON: tuple[Callable[[random.Random, dict[str, Any]], dict[str, Any]], ...] = (
+IN_JSON = (
     other_value, other_value, several_values, other_envelope, other_method, nested, nested, same,
 )  # fmt: skip
 
 
-def mutated(rng: random.Random) -> bytes:
+def mutated(rng):
     query = rng.choice(IN_JSON)(rng, good(rng))
     raw = json.dumps(query).encode()
     return in_bytes(rng, raw) if rng.random() < 0.3 else raw
 
 
-def answered(scorer: Scorer, raw: bytes) -> str:
+def answered(scorer, raw):
     """Read and answer a query as the loop does; return what became of it, or fail."""
     query = read_query(raw)
     if query is None:
@@ -154,7 +152,7 @@ def answered(scorer: Scorer, raw: bytes) -> str:
     return _of_service(scorer, query)
 
 
-def _of_service(scorer: Scorer, query: Query) -> str:
+def _of_service(scorer, query):
     if query.method not in scorer.service.methods:
         return "refused:UNIMPLEMENTED"
     try:
@@ -171,7 +169,7 @@ def _of_service(scorer: Scorer, query: Query) -> str:
     return f"refused:{reply.error.code}"
 
 
-def fuzz(count: int, seed: int = 1, slow_s: float = 5.0) -> dict[str, Any]:
+def fuzz(count, seed=1, slow_s=5.0):
     """Answer so many; return the counts, or raise with the query that broke something."""
     rng, counts, slowest = random.Random(seed), Counter[str](), (0.0, b"")
     scorer = Scorer()

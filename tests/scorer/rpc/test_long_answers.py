@@ -1,7 +1,6 @@
 """Long answers: the planners' queries, and the rows that a scorer gives itself; what ``place`` describes, in steps."""
 
 import math
-from typing import Any
 
 import msgspec
 import pytest
@@ -18,14 +17,14 @@ from tests.scorer.rpc.test_results import Scorer
 
 
 @pytest.fixture(scope="module")
-def scorer() -> Scorer:
+def scorer():
     """A scorer of 1,200 machines with 1,100 instances."""
     scorer = Scorer(fleet(*(machine(f"m{n:04d}", usage={"cpu": n % 7, "memory": 1}) for n in range(1_200))))
     scorer.ask("place", id="many", cpu=0.01, count=1_100, labels={"app": "web"})
     return scorer
 
 
-def asked(method: str, **params: Any) -> Query:
+def asked(method, **params):
     return Query(v=1, id="s", method=method, params=msgspec.Raw(msgspec.json.encode(params)))
 
 
@@ -40,9 +39,7 @@ def asked(method: str, **params: Any) -> Query:
         ("rank", {"cpu": 1, "top": 101}, "candidates", False), ("rank", {"cpu": 1}, "candidates", True),
     ],
 )  # fmt: skip
-def test_a_scorer_leaves_long_lists_to_planners(
-    scorer: Scorer, method: str, params: dict[str, Any], rows: str, *, here: bool
-) -> None:
+def test_a_scorer_leaves_long_lists_to_planners(scorer, method, params, rows, *, here):
     """It answers as many rows as take a moment; the planner answers the same query whole. Each row once, in order."""
     query = asked(method, **params)
     if here:
@@ -64,11 +61,11 @@ def test_a_scorer_leaves_long_lists_to_planners(
     ("selector", "total"),
     [("app in (web, api)", None), ("!app", None), ("app=web", None), ("app=api", 0), ("app=api,!old", 0)],
 )
-def test_a_selector_that_reads_many_instances_is_for_planners(scorer: Scorer, selector: str, total: int | None) -> None:
+def test_a_selector_that_reads_many_instances_is_for_planners(scorer, selector, total):
     """A label with one value is found by the ledger's index; the labels of all others are read."""
     view = scorer.service.current.ledger
 
-    def found(most: float) -> int:
+    def found(most):
         return instances({"selector": selector, "limit": 1}, view, lambda _: None, most=most).total
 
     if total is None:
@@ -81,7 +78,7 @@ def test_a_selector_that_reads_many_instances_is_for_planners(scorer: Scorer, se
 
 
 @pytest.mark.parametrize("method", ["drain", "plan", "rebalance", "capacity"])
-def test_a_scorer_plans_nothing(scorer: Scorer, method: str) -> None:
+def test_a_scorer_plans_nothing(scorer, method):
     """A planner has these methods, and none that changes what a scorer changes."""
     with pytest.raises(ForPlanners):
         run_to_end(scorer.service.steps(asked(method)))
@@ -94,7 +91,7 @@ def test_a_scorer_plans_nothing(scorer: Scorer, method: str) -> None:
     ("params", "rows", "count"),
     [({"top": 600}, "candidates", 600), ({"explain": True}, "machines", 500), ({}, "candidates", 3)],
 )
-def test_place_describes_many_machines_in_steps(scorer: Scorer, params: dict[str, Any], rows: str, count: int) -> None:
+def test_place_describes_many_machines_in_steps(scorer, params, rows, count):
     """Others are answered after some of them; each is there once."""
     steps, left = scorer.service.steps(asked("place", cpu=1, dry_run=True, **params)), 0
     with pytest.raises(StopIteration) as done:
@@ -106,7 +103,7 @@ def test_place_describes_many_machines_in_steps(scorer: Scorer, params: dict[str
     assert left >= count // 16 if params else left == 0
 
 
-def test_pages_follow_each_other(scorer: Scorer) -> None:
+def test_pages_follow_each_other(scorer):
     """`after` the last of one page begins the next."""
     first = scorer.ask("machines", limit=700)
     second = scorer.ask("machines", limit=700, after=first["machines"][-1]["machine"])
@@ -114,7 +111,7 @@ def test_pages_follow_each_other(scorer: Scorer) -> None:
     assert (first["more"], second["more"]) == (True, False)
 
 
-def test_place_explains_so_many_machines(scorer: Scorer) -> None:
+def test_place_explains_so_many_machines(scorer):
     """And says so; the best are among them."""
     found = scorer.ask("place", cpu=1, explain=True, dry_run=True)
     assert len(found["machines"]) == 500

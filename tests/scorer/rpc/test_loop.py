@@ -2,8 +2,6 @@
 
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any, cast
 
 import msgspec
 import pytest
@@ -14,7 +12,6 @@ from hypothesis import strategies as st
 from schemas.rpc.envelope import Query, Reply
 from schemas.rpc.request import InvalidRequest
 from scorer.metrics import Metrics
-from scorer.placement.choosing.steps import Steps
 from scorer.planner.settings import PlannerSettings
 from scorer.rpc.loop import Rpc
 from scorer.rpc.methods.parameters import ForPlanners, read_object
@@ -30,25 +27,25 @@ LISTS = SETTINGS.lists
 class Wire:
     """A server with some queries; notes the ids that are answered in each write."""
 
-    def __init__(self, stop: threading.Event, queries: Sequence[bytes]) -> None:
-        self.writes: list[list[str]] = []
-        self.removed: list[Command] = []
-        self.refused: list[Any] = []
+    def __init__(self, stop, queries):
+        self.writes = []
+        self.removed = []
+        self.refused = []
         self._stop, self._queries, self._held = stop, list(queries), list[Command]()
 
-    def one(self, *command: Any) -> Any:
+    def one(self, *command):
         return (100, 0) if command[0] == "TIME" else None
 
-    def hold(self, commands: Sequence[Command]) -> None:
+    def hold(self, commands):
         self._held += commands
 
-    def post(self, commands: Sequence[Command]) -> None:
+    def post(self, commands):
         sent, self._held = [*self._held, *commands], []
         self.removed += [command for command in sent if command[0] == "LREM"]
         keys = [str(command[1]) for command in sent if command[0] == "LPUSH"]
         self.writes += [[key.rpartition(":")[2] for key in keys]] if keys else []
 
-    def ask(self, commands: Sequence[Command], *_: Any) -> list[Any]:
+    def ask(self, commands, *_):
         """Write, and give as many queries as are taken; then the end has come."""
         self.post(commands)
         if not self._queries:
@@ -62,19 +59,19 @@ class Service:
 
     methods: tuple[str, ...] = ("place",)
 
-    def steps(self, query: Query) -> Steps[bytes]:
+    def steps(self, query):
         return b"1"
         yield
 
-    def reads(self) -> list[Command]:
+    def reads(self):
         return []
 
     writes = reads
 
-    def accept(self, answers: Sequence[Any]) -> None:
+    def accept(self, answers):
         """Take nothing."""
 
-    def lost(self) -> None:
+    def lost(self):
         """Forget nothing."""
 
     between = lost
@@ -83,24 +80,24 @@ class Service:
 class Watched(Service):
     """Notes what was written when each query is worked on."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire):
         self._wire = wire
-        self.written: dict[str, list[list[str]]] = {}
+        self.written = {}
 
-    def steps(self, query: Query) -> Steps[bytes]:
+    def steps(self, query):
         self.written[query.id] = [*self._wire.writes]
         return b"1"
         yield
 
 
-def test_no_answer_is_kept_back_while_the_next_is_being_worked_on() -> None:
+def test_no_answer_is_kept_back_while_the_next_is_being_worked_on():
     """Of queries that are taken together each is answered in a write of its own, before the next one is begun."""
     stop = threading.Event()
     ids = ["a1", "a2", "b1", "b2", "b3"]
     wire = Wire(stop, [msgspec.json.encode(Query(id=name, method="place", deadline=0.0)) for name in ids])
     service = Watched(wire)
-    rpc = Rpc(cast("Any", wire), cast("Any", service), Metrics(), SETTINGS, ServerClock())
-    rpc._bound = lambda query: query  # type: ignore[method-assign]
+    rpc = Rpc(wire, service, Metrics(), SETTINGS, ServerClock())
+    rpc._bound = lambda query: query
     rpc._more = len(ids) - 1
     rpc.run(stop)
     each = [[name] for name in ids]
@@ -111,9 +108,9 @@ def test_no_answer_is_kept_back_while_the_next_is_being_worked_on() -> None:
 @pytest.mark.parametrize(
     ("deadline", "bounded"), [(0.0, 160.0), (100.5, 100.5), (3_700.0, 3_700.0), (3_701.0, 3_700.0), (1e12, 3_700.0)]
 )
-def test_no_query_is_valid_for_ever(deadline: float, bounded: float) -> None:
+def test_no_query_is_valid_for_ever(deadline, bounded):
     """Without a deadline a minute from its taking at 100 s, by the server's time; with one an hour at most."""
-    rpc = Rpc(cast("Any", Wire(threading.Event(), [])), cast("Any", Service()), Metrics(), SETTINGS, ServerClock())
+    rpc = Rpc(Wire(threading.Event(), []), Service(), Metrics(), SETTINGS, ServerClock())
     rpc._asked_at = 100.0
     found = rpc._bound(Query(id="x", method="place", deadline=deadline))
     assert isinstance(found, Query)
@@ -121,17 +118,17 @@ def test_no_query_is_valid_for_ever(deadline: float, bounded: float) -> None:
 
 
 @pytest.mark.parametrize(("size", "kept_s"), [(10, 60), (65_000, 60), (131_072, 29), (1_000_000, 3), (9_000_000, 2)])
-def test_a_long_answer_that_nobody_takes_is_kept_shorter(size: int, kept_s: int) -> None:
+def test_a_long_answer_that_nobody_takes_is_kept_shorter(size, kept_s):
     """So what one caller leaves unread is bounded by its rate, whatever it asks for."""
-    rpc = Rpc(cast("Any", Wire(threading.Event(), [])), cast("Any", Service()), Metrics(), SETTINGS, ServerClock())
+    rpc = Rpc(Wire(threading.Event(), []), Service(), Metrics(), SETTINGS, ServerClock())
     pushed, _, expires = rpc._send(Reply(id="x", ok=True, result=msgspec.Raw(b'"' + b"a" * size + b'"')))
     assert pushed[0] == "LPUSH"
     assert expires == ("EXPIRE", pushed[1], kept_s)
 
 
-def test_an_id_that_is_repeated_for_ever_holds_a_few_answers() -> None:
+def test_an_id_that_is_repeated_for_ever_holds_a_few_answers():
     """The newest: whoever asks again and waits gets one of them."""
-    rpc = Rpc(cast("Any", Wire(threading.Event(), [])), cast("Any", Service()), Metrics(), SETTINGS, ServerClock())
+    rpc = Rpc(Wire(threading.Event(), []), Service(), Metrics(), SETTINGS, ServerClock())
     pushed, trimmed, _ = rpc._send(Reply(id="x", ok=True, result=msgspec.Raw(b"1")))
     assert trimmed == ("LTRIM", pushed[1], 0, 3)
 
@@ -139,11 +136,11 @@ def test_an_id_that_is_repeated_for_ever_holds_a_few_answers() -> None:
 class Lists(Wire):
     """A server with an operators' list, which it may refuse; it ends when ``ends`` writes were made."""
 
-    def __init__(self, stop: threading.Event, operators: Sequence[bytes | Exception], ends: int) -> None:
+    def __init__(self, stop, operators, ends):
         super().__init__(stop, [])
         self.operators, self.left, self.looks = list(operators), ends, 0
 
-    def ask(self, commands: Sequence[Command], *_: Any) -> list[Any]:
+    def ask(self, commands, *_):
         """Answer; ordinary queries there are none."""
         self.post(commands)
         self.left -= 1
@@ -151,7 +148,7 @@ class Lists(Wire):
             self._stop.set()
         return [self._answered(command) for command in commands]
 
-    def _answered(self, command: Command) -> Any:
+    def _answered(self, command):
         if command[1] != LISTS.of_operators:
             return 0 if command[0] == "LLEN" else None
         self.looks += 1
@@ -164,12 +161,12 @@ class OfOperators(Service):
     methods = ("place", "cordon")
 
 
-def test_operators_queries_are_taken_one_after_the_other() -> None:
+def test_operators_queries_are_taken_one_after_the_other():
     """Those that wait in turn after turn; the empty list is left alone for a while. Each goes off its own list."""
     stop = threading.Event()
     queries = [msgspec.json.encode(Query(id=f"o{n}", method="cordon", deadline=9e9)) for n in range(3)]
     wire = Lists(stop, queries, ends=10)
-    Rpc(cast("Any", wire), cast("Any", OfOperators()), Metrics(), SETTINGS, ServerClock()).run(stop)
+    Rpc(wire, OfOperators(), Metrics(), SETTINGS, ServerClock()).run(stop)
     assert wire.writes == [["o0"], ["o1"], ["o2"]]
     assert wire.removed == [("LREM", LISTS.taken_of_operators("s"), 1, query) for query in queries]
     assert 4 <= wire.looks < 10
@@ -178,34 +175,34 @@ def test_operators_queries_are_taken_one_after_the_other() -> None:
 class InTwo(Service):
     """Answers each in two steps, as a batch."""
 
-    def steps(self, query: Query) -> Steps[bytes]:
+    def steps(self, query):
         yield
         return b"1"
 
 
-def test_a_batch_of_an_operator_goes_off_its_own_list() -> None:
+def test_a_batch_of_an_operator_goes_off_its_own_list():
     """Operators may place, too; on the other list it would stay until the scorer ends, and be placed again."""
     stop = threading.Event()
     query = msgspec.json.encode(Query(id="o", method="place", deadline=9e9))
     wire = Lists(stop, [query], ends=5)
-    Rpc(cast("Any", wire), cast("Any", InTwo()), Metrics(), SETTINGS, ServerClock()).run(stop)
+    Rpc(wire, InTwo(), Metrics(), SETTINGS, ServerClock()).run(stop)
     assert wire.writes == [["o"]]
     assert wire.removed == [("LREM", LISTS.taken_of_operators("s"), 1, query)]
 
 
-def test_a_scorer_that_may_not_take_them_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_scorer_that_may_not_take_them_goes_on(caplog):
     """Its Redis user has an older file: it says so once, and answers the others."""
     stop = threading.Event()
     wire = Lists(stop, [redis.ResponseError("NOPERM no permissions")] * 9, ends=5)
-    Rpc(cast("Any", wire), cast("Any", OfOperators()), Metrics(), SETTINGS, ServerClock()).run(stop)
+    Rpc(wire, OfOperators(), Metrics(), SETTINGS, ServerClock()).run(stop)
     assert wire.looks == 1
     assert [record.message for record in caplog.records] == ["scorer.operators.refused"]
 
 
-def test_an_operators_method_on_the_ordinary_list_is_refused() -> None:
+def test_an_operators_method_on_the_ordinary_list_is_refused():
     """With the list that it belongs on; on the operators' list it is done."""
     metrics = Metrics()
-    replies = Replies(cast("Any", OfOperators()), metrics, lambda: 0.0)
+    replies = Replies(OfOperators(), metrics, lambda: 0.0)
     query = Query(id="o", method="cordon")
     refused = replies.reply(b"", query)
     assert (refused.error.code, "queries:operators" in refused.error.message) == ("PERMISSION_DENIED", True)
@@ -218,7 +215,7 @@ class Leaves(Service):
 
     methods = ("drain", "rank")
 
-    def steps(self, query: Query) -> Steps[bytes]:
+    def steps(self, query):
         raise ForPlanners
         yield
 
@@ -226,11 +223,11 @@ class Leaves(Service):
 class Server(Wire):
     """A server on which planners run, or none, or whose user may not ask them; notes what is moved."""
 
-    def __init__(self, said: object) -> None:
+    def __init__(self, said):
         super().__init__(threading.Event(), [])
         self.said, self.moved = said, list[Command]()
 
-    def one(self, *command: Any) -> Any:
+    def one(self, *command):
         if command[0] != "EVAL":
             return super().one(*command)
         self.moved.append(command[3:])
@@ -246,10 +243,10 @@ class Server(Wire):
         (redis.ResponseError("NO"), "PERMISSION_DENIED", "this scorer may not ask a planner: NO; see ops/redis"),
     ],
 )  # fmt: skip
-def test_a_query_goes_to_the_list_with_the_rights_of_its_own(said: object, code: str, message: str) -> None:
+def test_a_query_goes_to_the_list_with_the_rights_of_its_own(said, code, message):
     """No answer is written where it was moved; else one at once, and the query goes off the scorer's list."""
     wire, metrics, names = Server(said), Metrics(), SETTINGS.names
-    rpc = Rpc(cast("Any", wire), cast("Any", Leaves()), metrics, SETTINGS, ServerClock())
+    rpc = Rpc(wire, Leaves(), metrics, SETTINGS, ServerClock())
     asked = [("rank", False, names.planner_queries), ("drain", True, names.planner_operator_queries)]
     for method, of_operators, there in asked:
         rpc._bounded["q"] = 60.0
@@ -264,14 +261,14 @@ def test_a_query_goes_to_the_list_with_the_rights_of_its_own(said: object, code:
         assert ("LREM", own, 1, b"raw") in sent
 
 
-def test_a_planner_takes_one_query_of_each_list_at_a_time() -> None:
+def test_a_planner_takes_one_query_of_each_list_at_a_time():
     """Another planner is free for the next; and what it does besides has its turn after each."""
     settings, stop = PlannerSettings(name="p"), threading.Event()
     wire = Wire(stop, [msgspec.json.encode(Query(id=f"q{n}", method="place", deadline=9e9)) for n in range(3)])
     service = Service()
-    turns: list[int] = []
-    service.between = lambda: turns.append(len(wire.writes))  # type: ignore[method-assign]
-    rpc = Rpc(cast("Any", wire), cast("Any", service), Metrics(), settings, ServerClock())
+    turns = []
+    service.between = lambda: turns.append(len(wire.writes))
+    rpc = Rpc(wire, service, Metrics(), settings, ServerClock())
     rpc.run(stop)
     assert rpc._take[1:3] == (settings.names.planner_queries, settings.lists.taken("p"))
     assert wire.writes == [["q0", "q1", "q2"]] or len(wire.writes) >= 2
@@ -283,11 +280,11 @@ class Stepwise:
 
     methods = ("place", "rank")
 
-    def __init__(self) -> None:
-        self.done: list[str] = []
-        self.closed: list[str] = []
+    def __init__(self):
+        self.done = []
+        self.closed = []
 
-    def steps(self, query: Query) -> Steps[bytes]:
+    def steps(self, query):
         try:
             for _ in range(int(query.id)):
                 self.done.append(query.id)
@@ -297,16 +294,16 @@ class Stepwise:
         return b"1"
 
 
-def make(*ids: str) -> tuple[Replies, Stepwise, Metrics]:
+def make(*ids):
     """Return replies to these queries, the first step of each done."""
     service, metrics = Stepwise(), Metrics()
-    replies = Replies(cast("Any", service), metrics, time.time)
+    replies = Replies(service, metrics, time.time)
     for name in ids:
         assert replies.reply(b"", Query(id=name, method="place")) is LATER
     return replies, service, metrics
 
 
-def test_each_does_a_step_in_its_turn() -> None:
+def test_each_does_a_step_in_its_turn():
     """A short one that came later is not kept waiting by a long one."""
     replies, service, metrics = make("3", "2")
     assert metrics.long._value.get() == 2
@@ -317,10 +314,10 @@ def test_each_does_a_step_in_its_turn() -> None:
     assert metrics.long._value.get() == 0
 
 
-def test_one_ends_after_the_other() -> None:
+def test_one_ends_after_the_other():
     """Each of the first keeps a fifth of the steps; a short one waits for none."""
     replies, _, _ = make(*["20"] * 10, "2")
-    ended: list[tuple[str, int]] = []
+    ended = []
     for step in range(1, 151):
         if (done := replies.go_on()) is not None and done[1]:
             ended.append((done[1].id, step))
@@ -330,7 +327,7 @@ def test_one_ends_after_the_other() -> None:
     assert len(ended) > ACTIVE
 
 
-def test_there_is_a_largest_number() -> None:
+def test_there_is_a_largest_number():
     """What is beyond it is refused at once, and takes no memory."""
     replies, service, _ = make(*["1"] * LONG_MAX)
     refused = replies.reply(b"", Query(id="2", method="place"))
@@ -340,7 +337,7 @@ def test_there_is_a_largest_number() -> None:
     assert short.ok
 
 
-def test_all_are_given_up_when_the_server_is_lost() -> None:
+def test_all_are_given_up_when_the_server_is_lost():
     """They are taken from the queue again: nothing of them is kept."""
     replies, service, metrics = make("3", "4")
     replies.clear()
@@ -350,7 +347,7 @@ def test_all_are_given_up_when_the_server_is_lost() -> None:
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_a_query_an_answer_or_nothing(raw: bytes) -> None:
+def test_any_bytes_are_a_query_an_answer_or_nothing(raw):
     assert isinstance(read_query(raw), Query | Reply | None)
 
 
@@ -359,7 +356,7 @@ def test_any_bytes_are_a_query_an_answer_or_nothing(raw: bytes) -> None:
         st.none() | st.booleans() | st.floats() | st.text(), lambda c: st.lists(c) | st.dictionaries(st.text(), c)
     )
 )
-def test_any_json_is_a_query_an_answer_or_nothing(value: object) -> None:
+def test_any_json_is_a_query_an_answer_or_nothing(value):
     """No JSON does either, and what is refused with an id is refused by name."""
     found = read_query(msgspec.json.encode({"id": "q", "method": "rank", "deadline": value}))
     assert isinstance(found, Query | Reply)
@@ -367,7 +364,7 @@ def test_any_json_is_a_query_an_answer_or_nothing(value: object) -> None:
         assert found.error.message.startswith("deadline")
 
 
-def test_a_query_too_long_is_refused_by_its_id() -> None:
+def test_a_query_too_long_is_refused_by_its_id():
     """A query of more than 8 MiB is not decoded; its id is found at its start."""
     found = read_query(b'{"id":"long","method":"place","params":"' + b"x" * 9_000_000 + b'"}')
     assert isinstance(found, Reply)
@@ -377,7 +374,7 @@ def test_a_query_too_long_is_refused_by_its_id() -> None:
 @pytest.mark.parametrize(
     "params", [b'{"cluster": "\xff"}', b'{"\xff": 1}', b"[" * 5_000 + b"]" * 5_000, b'{"a": "\xed\xa0\x80"}']
 )
-def test_parameters_that_are_no_json_text_are_an_invalid_argument(params: bytes) -> None:
+def test_parameters_that_are_no_json_text_are_an_invalid_argument(params):
     """Invalid UTF-8 within them is found when they are read, not when the query is."""
     found = read_query(b'{"v": 1, "id": "q", "method": "rank", "params": ' + params + b"}")
     if isinstance(found, Query):
@@ -387,7 +384,7 @@ def test_parameters_that_are_no_json_text_are_an_invalid_argument(params: bytes)
         assert found.error.code == "INVALID_ARGUMENT"
 
 
-def test_an_answer_echoes_little_of_what_was_asked() -> None:
+def test_an_answer_echoes_little_of_what_was_asked():
     """200 characters of a megabyte."""
     error = refusal("q", "INVALID_ARGUMENT", f"id: '{'x' * 1_000_000}' is unknown").error
     assert error.message == f"id: '{'x' * 200}...' is unknown"

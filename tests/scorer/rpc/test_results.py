@@ -1,8 +1,7 @@
 """Results: every answer of a method has all keys of its Struct and no other."""
 
 import inspect
-from collections.abc import Sequence
-from typing import Any, cast, get_type_hints
+from typing import get_type_hints
 
 import msgspec
 import pytest
@@ -15,10 +14,8 @@ from scorer.background.refresher import Refresher
 from scorer.client import AsyncClient, Client
 from scorer.client.call import OPERATORS
 from scorer.commands.machines.machines import SETTINGS as OF_MACHINES
-from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.transition import Candidate, Change, NotAcknowledged, Transition, UnknownFormat
+from scorer.ledger.record.transition import NotAcknowledged, UnknownFormat
 from scorer.ledger.store.follower import Follower
-from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.planner.service import PlannerService
@@ -39,40 +36,38 @@ from tests.scorer.ledger.ledger_model import LedgerModel
 class Model(LedgerModel):
     """The model, asked as the service asks the ledger."""
 
-    def find(self, instance_id: str) -> Instance | None:
+    def find(self, instance_id):
         return self.records.get(instance_id)
 
-    def confirm(self, instance_id: str, **more: Any) -> Transition:
+    def confirm(self, instance_id, **more):
         """As `Ledger.confirm`; what is to be tried only is done."""
         more.pop("dry_run", None)
         return super().confirm(instance_id, **more)
 
-    def release(self, instance_id: str, **more: Any) -> Transition:
+    def release(self, instance_id, **more):
         more.pop("dry_run", None)
         return super().release(instance_id, **more)
 
-    def update(self, changes: Sequence[Change], **_: Any) -> Transition:
+    def update(self, changes, **_):
         return super().update(changes)
 
-    def begin_move(
-        self, old: Instance, candidates: Sequence[Candidate], lasts_s: float, *, new: Instance | None = None, **_: Any
-    ) -> Transition:
+    def begin_move(self, old, candidates, lasts_s, *, new=None, **_):
         return super().begin_move(old, candidates, lasts_s, new=new)
 
-    def cancel_move(self, old: Instance, **_: Any) -> Transition:
+    def cancel_move(self, old, **_):
         return super().cancel_move(old)
 
 
 class RulesModel(OperatorRules):
     """Operators' rules in memory, with the answers of the queries that changed them."""
 
-    def __init__(self) -> None:
-        self.entries: dict[str, bytes] = {}
-        self.answers: dict[str, bytes] = {}
-        self.moves: list[bytes] = []
-        super().__init__(cast("Any", self), Names())
+    def __init__(self):
+        self.entries = {}
+        self.answers = {}
+        self.moves = []
+        super().__init__(self, Names())
 
-    def one(self, *command: Any) -> Any:
+    def one(self, *command):
         if command[0] == "GET":
             return self.answers.get(command[1])
         if command[0] == "HMGET":
@@ -88,7 +83,7 @@ class RulesModel(OperatorRules):
         self.answers[acted] = said
         return [b"done"]
 
-    def _of_moves(self, name: str, *command: Any) -> Any:
+    def _of_moves(self, name, *command):
         if name == "LRANGE":
             return self.moves[:]
         if name == "LREM":
@@ -101,9 +96,9 @@ class RulesModel(OperatorRules):
 class Scorer:
     """A service on a fleet (of four machines, unless given) and a ledger in memory, and a planner's beside it."""
 
-    def __init__(self, offline: Any = None) -> None:
+    def __init__(self, offline=None):
         offline = offline or fleet(*(machine(f"m{n}", usage={"cpu": n, "memory": n}) for n in range(4)))
-        ledger = cast("Ledger", Model(lambda: offline.now_s))
+        ledger = Model(lambda: offline.now_s)
         follower = Follower(ledger)
         follower.loaded = True
         self.metrics = Metrics()
@@ -116,14 +111,13 @@ class Scorer:
         self.planner = PlannerService(PlannerSettings(name="p"), current, ledger, self.rules)
         self.asked = 0
 
-    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+    def ask(self, method, **params):
         """Return the decoded result of a query with an id of its own."""
         self.asked += 1
         query = Query(v=1, id=f"q{self.asked}", method=method, params=msgspec.Raw(msgspec.json.encode(params)))
-        found: dict[str, Any] = msgspec.json.decode(self.answer(query))
-        return found
+        return msgspec.json.decode(self.answer(query))
 
-    def answer(self, query: Query) -> bytes:
+    def answer(self, query):
         """Return the answer of the scorer, or of the planner to which it leaves the query."""
         try:
             return run_to_end(self.service.steps(query))
@@ -131,7 +125,7 @@ class Scorer:
             return run_to_end(self.planner.steps(query))
 
 
-CALLS: list[tuple[str, dict[str, Any]]] = [
+CALLS = [
     ("rank", {"cpu": 1}),
     ("rank", {"cpu": 1000}),
     ("rank", {"cpu": 1, "explain": True}),
@@ -166,7 +160,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def test_every_answer_of_a_method_has_its_keys() -> None:
+def test_every_answer_of_a_method_has_its_keys():
     """Whatever was asked, known, missing or moved; the values are of the Struct's types."""
     scorer = Scorer()
     for method, params in CALLS:
@@ -176,13 +170,13 @@ def test_every_answer_of_a_method_has_its_keys() -> None:
         assert keys(msgspec.to_builtins(msgspec.convert(found, kind))) == keys(found), (method, params)
 
 
-def keys(value: Any) -> Any:
+def keys(value):
     if isinstance(value, dict):
         return {key: keys(inner) for key, inner in value.items()}
     return [keys(one) for one in value] if isinstance(value, list) else None
 
 
-def test_a_repeated_place_has_the_keys_of_the_first() -> None:
+def test_a_repeated_place_has_the_keys_of_the_first():
     """What was not ranked again is null or empty, and the profile is named."""
     scorer = Scorer()
     first, again = scorer.ask("place", id="i", cpu=1), scorer.ask("place", id="i", cpu=1)
@@ -192,7 +186,7 @@ def test_a_repeated_place_has_the_keys_of_the_first() -> None:
     assert again["machine"] == first["machine"]
 
 
-def test_a_repeated_count_has_the_ids_of_the_first() -> None:
+def test_a_repeated_count_has_the_ids_of_the_first():
     scorer = Scorer()
     asked = {"first_id": "1ksdg00000000y", "cpu": 1, "count": 3}
     first, again = scorer.ask("place", **asked), scorer.ask("place", **asked)
@@ -200,7 +194,7 @@ def test_a_repeated_count_has_the_ids_of_the_first() -> None:
     assert (again["placed"], first["repeated"], again["repeated"]) == (first["placed"], 0, 3)
 
 
-def test_the_answer_to_a_move_has_the_terms_of_its_ranking() -> None:
+def test_the_answer_to_a_move_has_the_terms_of_its_ranking():
     """Its expected use is by resource, unless the record has it; what does not move has no terms."""
     scorer = Scorer()
     for name, declared in (("plain", {}), ("declared", {"expected": {"cpu": 0.5}})):
@@ -220,17 +214,17 @@ def test_the_answer_to_a_move_has_the_terms_of_its_ranking() -> None:
     assert (resized["profile"], resized["candidates"], resized["amounts"][0]) == ("", [], 0.7)
 
 
-def test_scorer_or_planner_answers_each_with_the_struct_of_its_result() -> None:
+def test_scorer_or_planner_answers_each_with_the_struct_of_its_result():
     """Each method of the table, and no other; whole or in steps."""
     assert ScorerService.METHODS.keys() == RPC.keys()
     for name, method in (ScorerService.METHODS | PlannerService.METHODS).items():
         returned, result = get_type_hints(method)["return"], RPC[name].result
-        assert returned in (result, Steps[result]), name  # type: ignore[valid-type]
+        assert returned in (result, Steps[result]), name
         assert issubclass(result, msgspec.Struct)
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_a_client_has_every_method_and_no_other(kind: type) -> None:
+def test_a_client_has_every_method_and_no_other(kind):
     """A method is one public function of the client, under its own name.
 
     `placed` is three of them in one; `events` reads the ledger's stream and asks no scorer.
@@ -239,21 +233,21 @@ def test_a_client_has_every_method_and_no_other(kind: type) -> None:
     assert public - {"call", "close", "aclose", "placed", "events"} == set(RPC)
 
 
-def test_every_method_has_a_command() -> None:
+def test_every_method_has_a_command():
     """What can be called can be called from a terminal."""
     assert set(RPC) <= {*COMMANDS, *OF_MACHINES}
 
 
 @each_row("method", RPC)
-def test_the_client_knows_which_are_for_operators(method: str) -> None:
+def test_the_client_knows_which_are_for_operators(method):
     """It pushes them on the operators' list; the file is distributed alone, so it has a copy of their names."""
     assert (method in OPERATORS) == RPC[method].operators
 
 
-def test_what_is_not_acknowledged_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_acknowledged_is_told(monkeypatch):
     """It is no answer."""
 
-    def unacknowledged(*_: Any, **__: Any) -> Any:
+    def unacknowledged(*_, **__):
         raise NotAcknowledged("0 have")
 
     monkeypatch.setattr(Model, "reserve", unacknowledged)
@@ -264,31 +258,31 @@ def test_what_is_not_acknowledged_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 class Follows:
     """A copy of the ledger that is brought up to date when it is polled, or cannot be."""
 
-    def __init__(self, known: bool) -> None:
+    def __init__(self, known):
         self.view = "old"
         self._known = known
 
-    def poll(self) -> None:
+    def poll(self):
         self.view = "new"
 
-    def require(self) -> None:
+    def require(self):
         if not self._known:
             raise UnknownFormat("w:v1:{ledger}", "9")
 
 
-def test_a_round_sees_what_changed_during_the_last_query() -> None:
+def test_a_round_sees_what_changed_during_the_last_query():
     """The ledger, which another planner or a command has changed meanwhile, and the snapshot."""
     current = Scorer().service.current
-    current.follower = cast("Any", Follows(known=True))
+    current.follower = Follows(known=True)
     current.latest.snapshot = fleet(machine("m9")).snapshot
     found = current.newest(7.0)
-    assert (cast("str", found.ledger), found.snapshot.names, found.now_s) == ("new", ("m9",), 7.0)
+    assert (found.ledger, found.snapshot.names, found.now_s) == ("new", ("m9",), 7.0)
 
 
-def test_a_ledger_that_cannot_be_read_is_no_empty_one() -> None:
+def test_a_ledger_that_cannot_be_read_is_no_empty_one():
     """A round on it would withdraw all proposals."""
     current = Scorer().service.current
-    current.follower = cast("Any", Follows(known=False))
+    current.follower = Follows(known=False)
     with pytest.raises(UnknownFormat):
         current.newest(7.0)
 
@@ -299,22 +293,22 @@ class OneSnapshot:
     wire = windows = Wire({"url": "redis://127.0.0.1"})
     refused = 3
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._left = [fleet(machine("a")).snapshot]
 
-    def refresh(self, ledger_machines: Any = (), woken: Any = None) -> Any:
+    def refresh(self, ledger_machines=(), woken=None):
         return self._left.pop() if self._left else None
 
 
-def test_what_preparing_raises_keeps_no_snapshot_back() -> None:
+def test_what_preparing_raises_keeps_no_snapshot_back():
     """What fails before anybody asks must not leave the scorer without machines."""
 
-    def fails(snapshot: object) -> None:
+    def fails(snapshot):
         raise ZeroDivisionError("division by zero")
 
-    loader: Any = OneSnapshot()
+    loader = OneSnapshot()
     latest, metrics = Latest(), Metrics()
-    wake_ups: Any = lambda stopping: None  # noqa: E731
+    wake_ups = lambda stopping: None  # noqa: E731
     refresher = Refresher(loader, latest, fails, metrics, 0.05, wake_ups)
     refresher.look()
     assert latest.snapshot.names == ("a",)

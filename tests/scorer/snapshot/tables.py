@@ -2,12 +2,10 @@
 
 import numpy as np
 
-from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table
+from schemas.tables.window_table import Header, decode_table, encode_table
 
 
-def table(
-    names: list[str], at: float = 100.0, mean: float = 1.0, windows_s: tuple[int, ...] = (300, 3600)
-) -> WindowTable:
+def table(names, at=100.0, mean=1.0, windows_s=(300, 3600)):
     """Return a table of machines that all use as much."""
     n, w = len(names), len(windows_s)
     columns = {

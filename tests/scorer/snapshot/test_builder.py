@@ -14,20 +14,18 @@ from scorer.commands.shared.fleet_file import read_fleet
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from scorer.ranking.tables import Tables
-from scorer.snapshot.arrays import Floats
 from scorer.snapshot.builder import build_snapshot
-from scorer.snapshot.snapshot import Snapshot
-from scorer.snapshot.windows import LONGEST_COVERED, ChosenWindows, choose_windows
+from scorer.snapshot.windows import LONGEST_COVERED, choose_windows
 from tests.rows import each_row
 from tests.scorer.fleets import machine, request
 from tests.scorer.snapshot.tables import table
 
 
-def mean_of(snapshot: Snapshot, name: str) -> float:
+def mean_of(snapshot, name):
     return float(snapshot.windows().mean[0, snapshot.roster.index[name]])
 
 
-def test_tables_of_several_partitions_are_joined() -> None:
+def test_tables_of_several_partitions_are_joined():
     """Every machine of every table has one row; a column nobody wrote is unknown."""
     snapshot = build_snapshot([table(["a", "b"]), table(["c"], mean=3.0)], {}, {})
     assert snapshot.names == ("a", "b", "c")
@@ -37,7 +35,7 @@ def test_tables_of_several_partitions_are_joined() -> None:
 
 
 @pytest.mark.parametrize(("first", "second", "expected"), [(100, 200, 2.0), (200, 100, 1.0), (100, 100, 2.0)])
-def test_of_two_rows_the_newer_counts(first: float, second: float, expected: float) -> None:
+def test_of_two_rows_the_newer_counts(first, second, expected):
     """A machine in two tables is the one with the newer sample, also when only the numbers change."""
     tables = [table(["a", "b"], at=first), table(["b"], at=second, mean=2.0)]
     snapshot = build_snapshot(tables, {}, {})
@@ -48,7 +46,7 @@ def test_of_two_rows_the_newer_counts(first: float, second: float, expected: flo
     assert mean_of(again, "b") == (2.0 if first >= second else 1.0)
 
 
-def test_machines_without_data_are_there() -> None:
+def test_machines_without_data_are_there():
     """What only facts, the operator or the ledger know has a row, no data, and is infinitely old."""
     facts = {"f": MachineFacts(v=1, machine="f", boot=0, at=0, capacity={"cpu": 4.0}, labels={"x": "y"})}
     operator = {"o": OperatorFacts(cordon=True), DEFAULT: OperatorFacts(labels={"all": "yes"})}
@@ -63,7 +61,7 @@ def test_machines_without_data_are_there() -> None:
     assert snapshot.rules.cordon.tolist() == [False, False, True, False]
 
 
-def test_machines_of_the_ledger_alone_have_columns() -> None:
+def test_machines_of_the_ledger_alone_have_columns():
     """Without a single window table (a server that came back empty) the ledger's machines are there, without data."""
     snapshot = build_snapshot((), {}, {}, ledger_machines=("a", "b", "c"))
     assert sorted(snapshot.names) == ["a", "b", "c"]
@@ -78,7 +76,7 @@ LEAST = float(WARMING_COVERAGE)
 LITTLE = LEAST - 0.1
 
 
-def chosen(*coverages: tuple[float | None, float | None], window_s: int = LONGEST_COVERED) -> ChosenWindows:
+def chosen(*coverages, window_s=LONGEST_COVERED):
     """The windows of one machine whose cpu and memory are covered so far in each window; None: no data there."""
     column = np.zeros((len(coverages), len(RESOURCES), 1))
     mean = np.full_like(column, np.nan)
@@ -87,7 +85,7 @@ def chosen(*coverages: tuple[float | None, float | None], window_s: int = LONGES
             if coverage is not None:
                 at = (place, RESOURCES.index(resource), 0)
                 column[at], mean[at] = coverage, 1.0
-    read: dict[str, Floats] = {"coverage": column, "mean": mean}
+    read = {"coverage": column, "mean": mean}
     return choose_windows(
         lambda name, place: read[name][place], tuple(300 * 4**n for n in range(len(coverages))), window_s, 1
     )
@@ -97,7 +95,7 @@ def chosen(*coverages: tuple[float | None, float | None], window_s: int = LONGES
     ("of", "expected"),
     [((1.0, 0.75), 0.75), ((0.75, None), 0.75), ((None, 1.0), 1.0), ((None, None), 0.0), ((0.75, 0.0), 0.0)],
 )
-def test_the_resource_that_is_covered_least_counts(of: tuple[float | None, float | None], expected: float) -> None:
+def test_the_resource_that_is_covered_least_counts(of, expected):
     """One without data in the window does not count; a machine without any is not covered."""
     found = chosen(of, window_s=300)
     assert found.coverage.tolist() == [expected]
@@ -118,14 +116,14 @@ def test_the_resource_that_is_covered_least_counts(of: tuple[float | None, float
         ([LITTLE, LITTLE / 2, LITTLE / 2], 300, True),
     ],
 )
-def test_the_longest_window_that_is_covered(coverages: list[float], window_s: float, warming: bool) -> None:
+def test_the_longest_window_that_is_covered(coverages, window_s, warming):
     """Just covered is covered; where none is, the longest of the best covered ones."""
     found = chosen(*((each, None) for each in coverages))
     assert found.window_s.tolist() == [window_s]
     assert found.warming.tolist() == [warming]
 
 
-def facts(**labels: str) -> MachineFacts:
+def facts(**labels):
     return MachineFacts(v=1, machine="m", boot=1, at=1.0, labels=labels, capacity={"cpu": float(len(labels))})
 
 
@@ -133,12 +131,12 @@ OPERATOR = {"b": OperatorFacts(labels={"zone": "operator"})}
 BEFORE = {"a": facts(rack="r1", zone="z1"), "b": facts(rack="r2", zone="z1"), "c": facts(rack="r1")}
 
 
-def codes(snapshot: Snapshot, key: str) -> list[str]:
+def codes(snapshot, key):
     column = snapshot.rules.label(key)
     return [column.values[code] if code >= 0 else "" for code in column.codes]
 
 
-def test_changed_facts_give_what_all_facts_give() -> None:
+def test_changed_facts_give_what_all_facts_give():
     """Labels come, change and go, an operator's word stays, a machine's facts vanish."""
     first = build_snapshot((), BEFORE, OPERATOR)
     assert codes(first, "rack") == ["r1", "r2", "r1"]
@@ -151,12 +149,12 @@ def test_changed_facts_give_what_all_facts_give() -> None:
     assert codes(first, "rack") == ["r1", "r2", "r1"]
 
 
-def test_a_label_that_no_machine_has_takes_no_memory() -> None:
+def test_a_label_that_no_machine_has_takes_no_memory():
     rules = build_snapshot((), BEFORE, OPERATOR).rules
     assert rules.label("x1") is rules.label("x2")
 
 
-def test_a_snapshot_and_a_ranking_of_it_are_freed_at_once() -> None:
+def test_a_snapshot_and_a_ranking_of_it_are_freed_at_once():
     profile, kept = load_profiles().choose(), Tables()
     offline = read_fleet({"machines": [machine("m1", 8, 64e9, usage={"cpu": 1, "memory": 1e9})]})
     gc.collect()

@@ -10,15 +10,14 @@ import pytest
 from schemas.messages.operator import DEFAULT, OperatorFacts
 from schemas.messages.sample import MachineFacts
 from schemas.tables.partition_windows import PartitionWindows
-from schemas.tables.window_table import WindowTable, decode_table, encode_table
+from schemas.tables.window_table import decode_table, encode_table
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.joining import Columns
-from scorer.snapshot.snapshot import Snapshot
 from tests.rows import each_row
 from tests.scorer.snapshot.tables import table
 
 
-def test_tables_with_other_windows_are_aligned() -> None:
+def test_tables_with_other_windows_are_aligned():
     """While workers with two settings run, each table's windows count under their own length."""
     snapshot = build_snapshot([table(["a"]), table(["b"], mean=2.0, windows_s=(300, 900))], {}, {})
     assert snapshot.windows_s == (300, 900, 3600)
@@ -27,7 +26,7 @@ def test_tables_with_other_windows_are_aligned() -> None:
     assert snapshot.windows().window_s.tolist() == [3600, 900]
 
 
-def test_what_a_table_does_not_have_is_covered_by_nothing() -> None:
+def test_what_a_table_does_not_have_is_covered_by_nothing():
     """A window or a machine without data is covered and filled by 0, never by an unknown share; its skew is 0."""
     tables = [table(["a"]), table(["b"], windows_s=(300, 900))]
     beyond_the_last = np.array([0, 1, 2])
@@ -42,7 +41,7 @@ def test_what_a_table_does_not_have_is_covered_by_nothing() -> None:
 COLUMNS = (("at", None), ("capacity", None), ("mean", 300), ("mean", 3600), ("coverage", 300), ("class_mean", 300))
 
 
-def changes_of(base: WindowTable, rows: list[int], write: int, rng: np.random.Generator) -> WindowTable:
+def changes_of(base, rows, write, rng):
     """Return changes with other values in these rows; those after the base's are machines of their own."""
     columns = {name: rng.random((*column.shape[:-1], len(rows))) for name, column in base.columns.items()}
     columns = {name: values.astype(base.columns[name].dtype) for name, values in columns.items()}
@@ -52,7 +51,7 @@ def changes_of(base: WindowTable, rows: list[int], write: int, rng: np.random.Ge
     return decode_table(encode_table(header, columns, names.encode()))
 
 
-def of_base(names: list[str], number: int) -> WindowTable:
+def of_base(names, number):
     plain = table(names)
     plain.header.base = number
     return decode_table(encode_table(plain.header, dict(plain.columns), plain.names))
@@ -60,16 +59,16 @@ def of_base(names: list[str], number: int) -> WindowTable:
 
 @each_row("ledger_machines", [(), ("alone",), ("b3", "alone")])
 @each_row("seed", range(20))
-def test_columns_of_some_rows_are_those_of_all(seed: int, ledger_machines: tuple[str, ...]) -> None:
+def test_columns_of_some_rows_are_those_of_all(seed, ledger_machines):
     """Over flushes of any rows, new bases and new machines: also in the rows that changed, and no others changed."""
     rng = np.random.default_rng(seed)
     names = [[f"{partition}{number}" for number in range(12)] for partition in "abc"]
     names[2][0] = "a1"  # a machine in two partitions
     bases = [of_base(each, number) for number, each in enumerate(names, 1)]
-    rows: list[list[int]] = [[], [], []]
+    rows = [[], [], []]
     held = [PartitionWindows(base, changes_of(base, [], 0, rng)) for base in bases]
-    snapshot: Snapshot | None = None
-    seen: list[tuple[Snapshot, list[np.ndarray]]] = []
+    snapshot = None
+    seen = []
     for write in range(100, 112):
         for partition in np.flatnonzero(rng.random(3) < 0.6).tolist():
             known = held[partition]
@@ -110,11 +109,11 @@ def test_columns_of_some_rows_are_those_of_all(seed: int, ledger_machines: tuple
 
 
 WRITES = count(2)
-FACTS: dict[str, MachineFacts] = {}
-OPERATOR: dict[str, OperatorFacts] = {}
+FACTS = {}
+OPERATOR = {}
 
 
-def with_cell(before: WindowTable, name: str, row: int, value: float) -> WindowTable:
+def with_cell(before, name, row, value):
     """Return the table with another value of one machine in a column."""
     columns = {each: column.copy() for each, column in before.columns.items()}
     columns[name][..., row] = value
@@ -122,21 +121,21 @@ def with_cell(before: WindowTable, name: str, row: int, value: float) -> WindowT
     return decode_table(encode_table(before.header, columns, before.names))
 
 
-def fact(machine: str, **labels: str) -> MachineFacts:
+def fact(machine, **labels):
     return MachineFacts(v=1, machine=machine, boot=0, at=0, capacity={"cpu": 4.0}, labels=labels)
 
 
-def changed(snapshot: Snapshot, other: Snapshot) -> list[str] | None:
+def changed(snapshot, other):
     rows = snapshot.changed_since(other)
     return None if rows is None else [snapshot.names[row] for row in rows]
 
 
-def after(before: Snapshot, *tables: WindowTable, facts: object = FACTS, operator: object = OPERATOR) -> Snapshot:
-    return build_snapshot(tables, facts, operator, previous=before)  # type: ignore[arg-type]
+def after(before, *tables, facts=FACTS, operator=OPERATOR):
+    return build_snapshot(tables, facts, operator, previous=before)
 
 
 @pytest.mark.parametrize(("column", "value"), [("mean", 5.0), ("coverage", 0.5), ("at", 101.0), ("mean", np.nan)])
-def test_a_row_changes_with_any_of_its_values(column: str, value: float) -> None:
+def test_a_row_changes_with_any_of_its_values(column, value):
     """A late sample changes a mean and no ``at``; the other rows and the other partitions keep their versions."""
     one, two = table(["a", "b"]), table(["c"])
     first = build_snapshot([one, two], FACTS, OPERATOR)
@@ -149,7 +148,7 @@ def test_a_row_changes_with_any_of_its_values(column: str, value: float) -> None
     assert changed(third, first) == ["b"]
 
 
-def test_two_snapshots_made_from_one_share_no_new_version() -> None:
+def test_two_snapshots_made_from_one_share_no_new_version():
     """A row that both changed, each in its way, differs between them."""
     one = table(["a", "b"])
     first = build_snapshot([one], FACTS, OPERATOR)
@@ -157,7 +156,7 @@ def test_two_snapshots_made_from_one_share_no_new_version() -> None:
     assert changed(left, right) == changed(right, left) == ["a"]
 
 
-def test_cordons_of_a_what_if_are_beside_the_versions() -> None:
+def test_cordons_of_a_what_if_are_beside_the_versions():
     """They are patches of its rows: the snapshot that is compared is the one without them."""
     one = table(["a", "b"])
     first = build_snapshot([one], FACTS, OPERATOR)
@@ -167,7 +166,7 @@ def test_cordons_of_a_what_if_are_beside_the_versions() -> None:
     assert changed(what_if, after(first, with_cell(one, "mean", 0, 2.0))) == ["a"]
 
 
-def test_facts_and_rules_are_in_the_version() -> None:
+def test_facts_and_rules_are_in_the_version():
     """Labels and capacity of an agent, and the operator's rules for one machine or for all."""
     one = table(["a", "b"])
     first = build_snapshot([one], {"a": fact("a"), "b": fact("b")}, OPERATOR)
@@ -181,7 +180,7 @@ def test_facts_and_rules_are_in_the_version() -> None:
     assert changed(labelled.with_use(None), labelled) == []
 
 
-def test_another_shape_has_no_rows_in_common() -> None:
+def test_another_shape_has_no_rows_in_common():
     """A new machine, one that is gone, another order and other windows."""
     first = build_snapshot([table(["a", "b"])], FACTS, OPERATOR)
     for tables in (
@@ -191,7 +190,7 @@ def test_another_shape_has_no_rows_in_common() -> None:
     assert after(first, table(["a"]), table(["b"])).shape == first.shape
 
 
-def test_of_two_rows_the_one_that_counts_is_compared() -> None:
+def test_of_two_rows_the_one_that_counts_is_compared():
     """A machine in two tables, and one without data: the newer row is another one now, or the older one changed."""
     one, two = table(["a", "both"], at=100.0), table(["both"], at=200.0, mean=2.0)
     first = build_snapshot([one, two], {"f": fact("f")}, OPERATOR)

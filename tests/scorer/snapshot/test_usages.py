@@ -1,7 +1,5 @@
 """Usage by instance as the scorer reads it: by machine and instance, whatever worker wrote the table."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,11 +8,11 @@ from hypothesis import strategies as st
 from schemas.resources import RESOURCES
 from schemas.rpc.results import InstanceUsage
 from schemas.tables.instance_table import pair_name
-from schemas.tables.window_table import Header, TableError, WindowTable, decode_table, encode_table
+from schemas.tables.window_table import Header, TableError, decode_table, encode_table
 from scorer.snapshot.usages import AGE_MAX_S, Usages, UsageTable, pair_digest
 
 
-def encoded(pairs: dict[tuple[str, str], float], at: float = 100.0, resources: tuple[str, ...] = RESOURCES) -> bytes:
+def encoded(pairs, at=100.0, resources=RESOURCES):
     """A table of pairs and their cores; of the other resources nothing is known."""
     count = len(pairs)
     recent = np.full((len(resources), count), np.nan, "f4")
@@ -27,11 +25,11 @@ def encoded(pairs: dict[tuple[str, str], float], at: float = 100.0, resources: t
     return encode_table(header, columns, "\n".join(pair_name(*pair) for pair in pairs).encode())
 
 
-def table(*given: Any, **more: Any) -> WindowTable:
+def table(*given, **more):
     return decode_table(encoded(*given, **more))
 
 
-def test_instances_that_ran_before_a_time_are_counted() -> None:
+def test_instances_that_ran_before_a_time_are_counted():
     """Without a machine's system, without what began later, and without what is no longer reported."""
     some = UsageTable(table({("m", ""): 9.0, ("m", "a"): 1.5, ("n", "b"): 2.0}))
     columns = Usages([some, UsageTable(table({("o", "old"): 1.0}, at=100.0 - 2 * AGE_MAX_S))]).columns
@@ -40,7 +38,7 @@ def test_instances_that_ran_before_a_time_are_counted() -> None:
     assert Usages().columns.running_before(41.0, 100.0) == 0
 
 
-def test_an_instance_is_found_on_its_machine_alone() -> None:
+def test_an_instance_is_found_on_its_machine_alone():
     """Figures by resource; what was never measured, or is in no column, is left out."""
     usages = Usages([UsageTable(table({("m", ""): 9.0, ("m", "a"): 1.5})), UsageTable(table({("n", "b"): 2.0}))])
     assert usages.find("m", "a") == InstanceUsage(
@@ -52,7 +50,7 @@ def test_an_instance_is_found_on_its_machine_alone() -> None:
     assert Usages().find("m", "a") is None
 
 
-def test_of_two_partitions_the_newer_counts() -> None:
+def test_of_two_partitions_the_newer_counts():
     """A topic that got more partitions: the old one keeps its figures for a day."""
     tables = [table({("m", "a"): 1.0}, at=100.0), table({("m", "a"): 2.0}, at=200.0)]
     for order in (tables, tables[::-1]):
@@ -60,14 +58,14 @@ def test_of_two_partitions_the_newer_counts() -> None:
         assert found.recent == {"cpu": 2.0}
 
 
-def test_resources_are_aligned_by_name() -> None:
+def test_resources_are_aligned_by_name():
     """A writer that measures others: each figure stays its resource's, what is not known here is passed over."""
     found = Usages([UsageTable(table({("m", "a"): 3.0}, resources=("gpu", "memory", "cpu")))]).find("m", "a")
     assert found.recent == {"cpu": 3.0}
 
 
 @pytest.mark.parametrize("column", [np.zeros((1, 2), "f8"), np.zeros(2, "S3"), np.zeros(2, "c8")])
-def test_a_column_that_is_none_of_numbers_by_pair_is_refused(column: np.ndarray) -> None:
+def test_a_column_that_is_none_of_numbers_by_pair_is_refused(column):
     """A damaged table is refused as a whole and told, before anything is made of it."""
     header = Header(machines=2, windows_s=(), columns=[])
     raw = encode_table(header, {"at": column}, b"m\t\nm\ta")
@@ -78,7 +76,7 @@ def test_a_column_that_is_none_of_numbers_by_pair_is_refused(column: np.ndarray)
 CPU = RESOURCES.index("cpu")
 
 
-def pair_table(pairs: dict[str, float], at: float = 1000.0, daily: float | None = None) -> UsageTable:
+def pair_table(pairs, at=1000.0, daily=None):
     recent = np.full((len(RESOURCES), len(pairs)), np.nan, "f4")
     recent[CPU] = list(pairs.values())
     columns = {"at": np.full(len(pairs), at), "since": np.full(len(pairs), at - 300, "u4"), "recent": recent}
@@ -89,7 +87,7 @@ def pair_table(pairs: dict[str, float], at: float = 1000.0, daily: float | None 
 
 
 @given(st.dictionaries(st.tuples(st.sampled_from("mno"), st.text("ab", max_size=3)), st.integers(0, 99), max_size=9))
-def test_each_pair_is_found_and_no_other(pairs: dict[tuple[str, str], int]) -> None:
+def test_each_pair_is_found_and_no_other(pairs):
     named = {pair_name(*pair): float(cores) for pair, cores in pairs.items()}
     half = dict(list(named.items())[::2])
     columns = Usages([pair_table(half), pair_table({name: named[name] for name in named if name not in half})]).columns
@@ -106,7 +104,7 @@ def test_each_pair_is_found_and_no_other(pairs: dict[tuple[str, str], int]) -> N
     [("of two the newer", 1000.0, 2.0), ("as old as may be", 1000.0 + AGE_MAX_S, 2.0),
      ("too old", 1001.0 + AGE_MAX_S, np.nan), ("no sample of its machine", np.nan, np.nan)],
 )  # fmt: skip
-def test_of_two_partitions_the_newer_while_it_is_current(name: str, now_s: float, cores: float) -> None:
+def test_of_two_partitions_the_newer_while_it_is_current(name, now_s, cores):
     """A topic that got more partitions: the old one keeps its figures for a day."""
     tables = [pair_table({pair_name("m", "a"): 1.0}, at=900.0), pair_table({pair_name("m", "a"): 2.0}, at=1000.0)]
     for order in (tables, tables[::-1]):
@@ -115,7 +113,7 @@ def test_of_two_partitions_the_newer_while_it_is_current(name: str, now_s: float
         np.testing.assert_equal(columns.take(columns.recent, rows)[CPU, 0], cores)
 
 
-def test_the_mean_is_of_the_half_hour_and_the_day() -> None:
+def test_the_mean_is_of_the_half_hour_and_the_day():
     """0.8 and 0.2, one for the other where only one is known; a resource never measured is not known."""
     columns = Usages([pair_table({pair_name("m", "a"): 1.0}, daily=2.0)]).columns
     assert columns.mean[CPU].tolist() == [pytest.approx(1.2)]
@@ -124,7 +122,7 @@ def test_the_mean_is_of_the_half_hour_and_the_day() -> None:
     assert columns.since.tolist() == [700.0]
 
 
-def test_what_a_machines_last_report_has_beside_its_system() -> None:
+def test_what_a_machines_last_report_has_beside_its_system():
     """The pairs of its last report, of the ledger or not; one that the report no longer has is out."""
     tables = [
         pair_table({"m\t": 1.0, "m\ta": 2.0, "n\tz": 50.0}),

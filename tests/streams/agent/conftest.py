@@ -1,6 +1,5 @@
 """A made-up machine: its /proc from files, its /sys/class/net written by the test."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -10,7 +9,7 @@ PROC = Path(__file__).parents[2] / "proc"
 
 
 @pytest.fixture
-def use_proc(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def use_proc(monkeypatch):
     """Return a function that makes psutil read one of the folders of tests/proc."""
     return lambda moment: monkeypatch.setattr(psutil, "PROCFS_PATH", str(PROC / moment))
 
@@ -18,21 +17,12 @@ def use_proc(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 class Sysfs:
     """Writes /sys/class/net below a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
 
     def add(
-        self,
-        name: str,
-        *,
-        physical: bool = True,
-        speed: str | None = "1000",
-        state: str = "up",
-        master: str | None = None,
-        bond: bool = False,
-        virtual_function: bool = False,
-        **more: str,
-    ) -> "Sysfs":
+        self, name, *, physical=True, speed="1000", state="up", master=None, bond=False, virtual_function=False, **more
+    ):
         """Add one interface; its master must be there already. ``more``: further files, as the kernel writes them."""
         interface = self.folder / name
         interface.mkdir(parents=True)
@@ -57,6 +47,6 @@ class Sysfs:
 
 
 @pytest.fixture
-def sysfs(tmp_path: Path) -> Sysfs:
+def sysfs(tmp_path):
     """Return an empty /sys/class/net."""
     return Sysfs(tmp_path / "net")

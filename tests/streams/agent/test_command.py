@@ -34,7 +34,7 @@ sys.exit(code or (3 if heavy else 0))
 """
 
 
-def machine_due_soon() -> str:
+def machine_due_soon():
     """Return a machine id whose interval ends a moment after a process started now can have read twice."""
     now_s = time.time()
     names = (f"m{number}" for number in itertools.count())
@@ -68,16 +68,14 @@ def test_once_without_a_broker_prints_its_sample_and_fails():
 
 
 @pytest.mark.parametrize("field", ["ExecStart=", "WatchdogSec=", "DynamicUser=yes", "MemoryMax="])
-def test_the_unit_runs_the_command(field: str):
+def test_the_unit_runs_the_command(field):
     """The systemd unit starts the agent, watched and bounded."""
     unit = (Path(__file__).parents[3] / "ops" / "systemd" / "windward-agent.service").read_text()
     assert field in unit
     assert "bin/windward-agent\n" in unit
 
 
-def test_the_command_of_its_own_has_examples_of_its_own(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_of_its_own_has_examples_of_its_own(monkeypatch, capsys):
     """Where only the agent is installed there is no command `windward`; the flags are those of `windward agent`."""
     monkeypatch.setattr(sys, "argv", ["windward-agent", "--help"])
     assert command.main() == 0
@@ -142,7 +140,7 @@ WRONG = [
 
 
 @each_row(("argv", "name"), WRONG)
-def test_a_wrong_setting_is_one_line_that_names_it(argv: list[str], name: str, capsys: pytest.CaptureFixture[str]):
+def test_a_wrong_setting_is_one_line_that_names_it(argv, name, capsys):
     """Exit code 2, nothing on stdout, one line on stderr."""
     assert main(["agent", "--check-config", *argv]) == 2
     captured = capsys.readouterr()
@@ -151,7 +149,7 @@ def test_a_wrong_setting_is_one_line_that_names_it(argv: list[str], name: str, c
     assert line.startswith(f"windward agent: {name}")
 
 
-def test_good_settings_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_good_settings_pass(tmp_path, monkeypatch):
     """From a file, the environment and flags at once."""
     config = tmp_path / "windward.toml"
     config.write_text('[agent]\nnic_speed = ["10G", "eth1=25G"]\ninterval_s = 20\n[agent.labels]\nzone = "a"\n')

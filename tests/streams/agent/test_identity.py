@@ -1,6 +1,5 @@
 """Who a machine is, and which container it may be in."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,23 +28,23 @@ STARTED_S = 1_790_000_000.0
         pytest.param("h", "", Kept("old", ""), "old", id="kept by a host without machine-id"),
     ],
 )
-def test_the_name(full_name: str, machine_id_text: str, kept: Kept | None, found: str):
+def test_the_name(full_name, machine_id_text, kept, found):
     """The state file's, else the host's."""
     assert choose(full_name, machine_id_text, kept)[0] == found
 
 
 @pytest.mark.parametrize("full_name", ["localhost", "localhost.localdomain", ""])
-def test_a_machine_without_any_name_is_refused(full_name: str):
+def test_a_machine_without_any_name_is_refused(full_name):
     """The error names the setting."""
     with pytest.raises(ValueError, match=r"^machine: .*--machine"):
         choose(full_name, "", None)
 
 
 @pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
+def host(tmp_path, monkeypatch):
     """Return a function that makes up a host and returns the agent's environment on it."""
 
-    def make(name: str = "db1", machine_id: str = "3d12\n", mounts: str = "", physical: bool = True) -> dict[str, str]:
+    def make(name="db1", machine_id="3d12\n", mounts="", physical=True):
         (tmp_path / "machine-id").write_text(machine_id)
         proc, links, state = tmp_path / "proc", tmp_path / "net", tmp_path / "state"
         for folder in (proc, links / "lo", state):
@@ -62,9 +61,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[
     return make
 
 
-def test_a_host_whose_full_name_is_localhost_has_its_short_name(
-    host: Callable[..., dict[str, str]], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_host_whose_full_name_is_localhost_has_its_short_name(host, monkeypatch):
     """As where /etc/hosts begins with ``127.0.0.1 localhost``; without a short name the machine-id is left."""
     environ = host("vm")
     monkeypatch.setattr(identity.socket, "getfqdn", lambda: "localhost")
@@ -73,7 +70,7 @@ def test_a_host_whose_full_name_is_localhost_has_its_short_name(
     assert read_identity(environ)[:2] == ("3d12", "machine-id")
 
 
-def test_a_new_host_keeps_the_name_it_first_took(host: Callable[..., dict[str, str]]):
+def test_a_new_host_keeps_the_name_it_first_took(host):
     """Another host name later changes nothing, a copied disk does."""
     environ = host("db1")
     assert read_identity(environ) == ("db1", "host name", HOST, "")
@@ -83,7 +80,7 @@ def test_a_new_host_keeps_the_name_it_first_took(host: Callable[..., dict[str, s
     assert read_identity(environ)[:2] == ("copy", "host name")
 
 
-def test_without_a_state_directory_the_name_is_the_hosts(host: Callable[..., dict[str, str]]):
+def test_without_a_state_directory_the_name_is_the_hosts(host):
     """Nothing is written; a file that cannot be read, or a directory that cannot be written, is as none."""
     host("db1")
     assert read_identity({})[:2] == ("db1", "host name")
@@ -95,7 +92,7 @@ def test_without_a_state_directory_the_name_is_the_hosts(host: Callable[..., dic
     )  # fmt: skip
 
 
-def test_a_container_needs_a_name_or_the_hosts_network(host: Callable[..., dict[str, str]]):
+def test_a_container_needs_a_name_or_the_hosts_network(host):
     """Without, the agent refuses to start and says both ways out; a dry run publishes nothing and goes on."""
     mounts = "5 4 0:3 /var/lib/docker/containers/" + "3f" * 32 + "/hostname /etc/hostname rw - ext4 /dev/sda1 rw"
     environ = host("3f3f3f3f3f3f", mounts=mounts, physical=False)
@@ -110,7 +107,7 @@ def test_a_container_needs_a_name_or_the_hosts_network(host: Callable[..., dict[
     assert read_identity(host("db1", mounts=mounts))[:2] == ("db1", "host name")
 
 
-def test_samples_and_facts_say_the_host(host: Callable[..., dict[str, str]]):
+def test_samples_and_facts_say_the_host(host):
     """As a digest: the machine-id stays on the host."""
     sampler = build_sampler(AgentSettings(), read_identity(host()))
     assert sampler.facts(STARTED_S).host_id == HOST != "3d12"
@@ -144,7 +141,7 @@ CRI = f"""22 21 8:1 /var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/{ID}
         pytest.param("1 2\n\nrubbish", "0::/", False, id="rubbish"),
     ],
 )
-def test_which_process_an_engine_runs(mountinfo: str, cgroup: str, inside: bool):
+def test_which_process_an_engine_runs(mountinfo, cgroup, inside):
     """By the mount on /etc/hostname, or the name of the cgroup."""
     assert in_container(mountinfo, cgroup) is inside
 
@@ -160,6 +157,6 @@ def test_which_process_an_engine_runs(mountinfo: str, cgroup: str, inside: bool)
         pytest.param(ID[:12], DOCKER, True, True, id="given a device, but named by its id"),
     ],
 )
-def test_which_host_name_is_made_up(name: str, mountinfo: str, physical: bool, random: bool):
+def test_which_host_name_is_made_up(name, mountinfo, physical, random):
     """That of a container, unless it sees the host's interfaces."""
     assert has_random_name(name, mountinfo, "0::/", physical=physical) is random

@@ -1,7 +1,6 @@
 """The agent's Prometheus page, and systemd's notify protocol."""
 
 import socket
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -40,7 +39,7 @@ def test_the_page_tells_every_count():
         assert line in page.splitlines()
 
 
-def test_an_agent_is_ready_while_records_are_delivered() -> None:
+def test_an_agent_is_ready_while_records_are_delivered():
     """Not before the first, not when the last is too long ago."""
     counts = Counts(waiting=2)
     assert ready(counts, 30.0) == (False, {"last_delivery_age_s": None, "backlog_records": 2})
@@ -59,7 +58,7 @@ def test_an_agent_is_ready_while_records_are_delivered() -> None:
     assert ready(counts, 30.0, lambda: 1030.0)[1]["clock_ahead_s"] == 60.5
 
 
-def test_states_reach_the_socket(tmp_path: Path):
+def test_states_reach_the_socket(tmp_path):
     """One datagram a state, as it is."""
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
@@ -81,7 +80,7 @@ def test_an_abstract_socket_is_reached_too():
         assert systemd.recv(100) == b"WATCHDOG=1"
 
 
-def test_without_systemd_nothing_happens(tmp_path: Path):
+def test_without_systemd_nothing_happens(tmp_path):
     """No socket, or one that is gone, is no reason to stop."""
     SystemdNotifier({}).notify("READY=1")
     SystemdNotifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).notify("READY=1")

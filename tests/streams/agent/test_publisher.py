@@ -3,10 +3,8 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, NotLeaderForPartitionError
@@ -22,28 +20,28 @@ from tests.rows import each_row
 DEADLINE_S = 10.0
 
 
-def records(*numbers: int) -> list[Record]:
+def records(*numbers):
     return [Record(b"m", str(number).encode()) for number in numbers]
 
 
 class Result:
     """A future that is done, or becomes so."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._done = threading.Event()
-        self.exception: BaseException | None = None
+        self.exception = None
         self.value = SimpleNamespace(timestamp=0)
 
     @property
-    def is_done(self) -> bool:
+    def is_done(self):
         return self._done.is_set()
 
-    def resolve(self, exception: BaseException | None = None) -> "Result":
+    def resolve(self, exception=None):
         self.exception = exception
         self._done.set()
         return self
 
-    def get(self, timeout: float | None = None) -> None:
+    def get(self, timeout=None):
         if not self._done.wait(timeout):
             raise KafkaTimeoutError("not yet")
         if self.exception:
@@ -53,26 +51,26 @@ class Result:
 class Broker:
     """What the test scripts: connecting and each record's fate; it keeps what was delivered, in order."""
 
-    def __init__(self) -> None:
-        self.connect_error: Exception | None = None
-        self.fate: Callable[[bytes], BaseException | None] = lambda value: None
-        self.raises: Callable[[bytes], Exception | None] = lambda value: None
+    def __init__(self):
+        self.connect_error = None
+        self.fate = lambda value: None
+        self.raises = lambda value: None
         self.silent = False
-        self.delivered: list[int] = []
-        self.unanswered: list[tuple[int, Result]] = []
+        self.delivered = []
+        self.unanswered = []
         self.connections = 0
         self.closed = 0
-        self.ahead_s: float | None = None
+        self.ahead_s = None
         """How far the agent's clock is ahead of the broker's; None: the topic keeps the sender's times."""
 
-    def connect(self) -> "Broker":
+    def connect(self):
         """Build a producer: the broker itself plays it."""
         if self.connect_error:
             raise self.connect_error
         self.connections += 1
         return self
 
-    def send(self, topic: str, value: bytes, key: bytes, *, timestamp_ms: int) -> Result:
+    def send(self, topic, value, key, *, timestamp_ms):
         """Take one record to its fate."""
         assert (topic, key) == ("samples", b"m")
         if error := self.raises(value):
@@ -88,7 +86,7 @@ class Broker:
             self.delivered.append(int(value))
         return result.resolve(failure)
 
-    def answer(self) -> None:
+    def answer(self):
         """Give the results held back."""
         self.silent = False
         for number, result in self.unanswered:
@@ -96,7 +94,7 @@ class Broker:
             result.resolve()
         self.unanswered = []
 
-    def close(self, timeout: float) -> None:
+    def close(self, timeout):
         """Count it; complain as kafka-python does of records without a result."""
         self.closed += 1
         if self.unanswered:
@@ -104,7 +102,7 @@ class Broker:
 
 
 @contextmanager
-def publishing(broker: Broker, limit: int = 100, in_flight_most: int = 10) -> Iterator[Publisher]:
+def publishing(broker, limit=100, in_flight_most=10):
     """Run a publisher with short pauses."""
     publisher = Publisher(broker.connect, "samples", limit, in_flight_most, backoff_s=(0.001, 0.01))
     publisher.start()
@@ -115,7 +113,7 @@ def publishing(broker: Broker, limit: int = 100, in_flight_most: int = 10) -> It
         publisher.close(0.0)
 
 
-def await_(condition: Callable[[], Any]) -> None:
+def await_(condition):
     """Wait for a condition of another thread."""
     end_s = time.monotonic() + DEADLINE_S
     while not condition():
@@ -124,7 +122,7 @@ def await_(condition: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize("error", [KafkaTimeoutError("no bootstrap"), OSError("unreachable")])
-def test_it_starts_before_its_broker_and_drops_the_oldest(error: Exception):
+def test_it_starts_before_its_broker_and_drops_the_oldest(error):
     """Seven records into a backlog of five: the five newest are delivered when the broker comes, two are counted."""
     broker = Broker()
     broker.connect_error = error
@@ -139,7 +137,7 @@ def test_it_starts_before_its_broker_and_drops_the_oldest(error: Exception):
 
 @pytest.mark.parametrize("how", ["fate", "raises"])
 @pytest.mark.parametrize("error", [KafkaTimeoutError("expired"), NotLeaderForPartitionError(), KafkaError("fatal")])
-def test_a_broker_that_went_away_gets_everything_when_it_is_back(how: str, error: Exception):
+def test_a_broker_that_went_away_gets_everything_when_it_is_back(how, error):
     """Failed futures and failed sends go back in order, the producer is built anew, nothing is lost."""
     broker = Broker()
     failures = iter([error] * 3)
@@ -189,7 +187,7 @@ def test_no_more_than_the_bound_is_ever_in_flight():
 
 
 @pytest.mark.parametrize("how", ["fate", "raises"])
-def test_a_record_at_fault_is_refused_and_its_neighbours_delivered(how: str):
+def test_a_record_at_fault_is_refused_and_its_neighbours_delivered(how):
     """Too large will be too large again: counted, not tried for ever."""
     broker = Broker()
     setattr(broker, how, lambda value: MessageSizeTooLargeError() if value == b"1" else None)
@@ -233,7 +231,7 @@ def test_close_gives_up_records_without_an_answer():
     assert publisher.close(0.2) == 2
 
 
-def test_a_producer_that_never_answers_is_replaced(monkeypatch: pytest.MonkeyPatch):
+def test_a_producer_that_never_answers_is_replaced(monkeypatch):
     """No result for longer than kafka-python itself would wait: a new producer delivers."""
     monkeypatch.setattr("streams.agent.publisher.UNANSWERED_S", 0.2)
     broker = Broker()
@@ -247,7 +245,7 @@ def test_a_producer_that_never_answers_is_replaced(monkeypatch: pytest.MonkeyPat
     assert publisher.counts.connections == 2
 
 
-def test_an_answer_that_takes_a_moment_after_a_pause_is_no_silence(monkeypatch: pytest.MonkeyPatch):
+def test_an_answer_that_takes_a_moment_after_a_pause_is_no_silence(monkeypatch):
     """The time counts from the record that waits, not from the answer before it, nor from the host's start."""
     waits = list[float]()
     monkeypatch.setattr("streams.agent.publisher.wait", lambda future, timeout_s: waits.append(time.sleep(0.01) or 0.0))
@@ -282,13 +280,13 @@ def test_a_caller_that_can_wait_finds_room():
 class Cluster:
     """As much of kafka-python's cluster as a partitioner asks for."""
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(self, partitions):
         self.partitions = partitions
 
-    def topics(self) -> set[str]:
+    def topics(self):
         return {"samples"}
 
-    def partitions_for_topic(self, topic: str) -> set[int]:
+    def partitions_for_topic(self, topic):
         return set(range(self.partitions))
 
     available_partitions_for_topic = partitions_for_topic
@@ -296,7 +294,7 @@ class Cluster:
 
 @each_row("partitions", [1, 3, 8, 9])
 @each_row("key", [b"sim-00001", b"a", b"db1.example.com"])
-def test_the_cached_partition_is_kafkas(key: bytes, partitions: int):
+def test_the_cached_partition_is_kafkas(key, partitions):
     """Asked once or often, before and after the topic grew: what kafka-python itself would choose."""
     cached, cluster = CachingPartitioner(), Cluster(8)
     cached.partition("samples", key, key, b"", b"", cluster)
@@ -306,9 +304,7 @@ def test_the_cached_partition_is_kafkas(key: bytes, partitions: int):
 
 
 @pytest.mark.parametrize(("ahead_s", "words"), [(60.0, ["off", "right"]), (-60.0, ["off", "right"]), (0.3, [])])
-def test_a_clock_that_is_off_is_said_once_and_again_when_it_is_right(
-    ahead_s: float, words: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_clock_that_is_off_is_said_once_and_again_when_it_is_right(ahead_s, words, caplog):
     """By the times that the broker gives records; they are published all the same."""
     caplog.set_level("INFO", "windward.publisher")
     broker = Broker()
@@ -327,7 +323,7 @@ def test_a_clock_that_is_off_is_said_once_and_again_when_it_is_right(
     assert publisher.counts.delivered == 5
 
 
-def record(name: str, line: int) -> logging.LogRecord:
+def record(name, line):
     """Return a log record of one place in one library, with a traceback."""
     error = OSError("gone")
     return logging.LogRecord(name, logging.ERROR, "path", line, "away", (), (OSError, error, error.__traceback__))
@@ -370,7 +366,7 @@ def test_it_is_heard_again_after_the_period():
         ("set while a record was on its way", [(100.0, 40.0, 41.0)], None, False),
     ],
 )  # fmt: skip
-def test_what_is_known(what: str, notes: list[tuple[float, float, float]], ahead_s: float | None, is_off: bool) -> None:
+def test_what_is_known(what, notes, ahead_s, is_off):
     """Each row: the records' times of sending, taking and acknowledgement."""
     clock = BrokerClock()
     for note in notes:
@@ -378,7 +374,7 @@ def test_what_is_known(what: str, notes: list[tuple[float, float, float]], ahead
     assert (clock.ahead_s, clock.is_off) == (ahead_s if ahead_s is None else pytest.approx(ahead_s), is_off), what
 
 
-def test_a_change_is_told_once() -> None:
+def test_a_change_is_told_once():
     """When it goes off, and when enough has been heard that it is right."""
     clock = BrokerClock()
     assert [clock.note(at, at - 60, at + 0.1) for at in range(100, 110)] == [True, *[False] * 9]
@@ -386,7 +382,7 @@ def test_a_change_is_told_once() -> None:
     assert not clock.is_off
 
 
-def test_a_clock_that_drifts_is_noticed() -> None:
+def test_a_clock_that_drifts_is_noticed():
     """Narrow old pairs do not hide it for longer than there are kept ones."""
     clock = BrokerClock()
     clock.note(0.0, 0.01, 0.02)

@@ -27,28 +27,28 @@ from tests.rows import each_row
 
 HERE = Path(__file__).parent
 T = 1_795_000_000
-READERS: dict[str, Callable[[bytes], list[Point]]] = {"telegraf": telegraf.read_points, "otel": otel.read_points}
+READERS = {"telegraf": telegraf.read_points, "otel": otel.read_points}
 
 
-def recording(agent: str) -> list[bytes]:
+def recording(agent):
     return (HERE / f"{agent}.jsonl").read_bytes().splitlines()
 
 
-def bridge(agent: str, messages: list[bytes], **settings: Any) -> list[Message]:
+def bridge(agent, messages, **settings):
     """What is published of messages that come one after the other."""
     assembler = Assembler(T, **settings)
-    done: list[Message] = []
+    done = []
     for number, raw in enumerate(messages):
         done += assembler.take(READERS[agent](raw), float(number))
     return done + assembler.flush(1e6)
 
 
-def samples(found: list[Message]) -> list[Sample]:
+def samples(found):
     """The samples alone, as the stream app would read them."""
     return [one for one in (decode(encode(message)) for message in found) if isinstance(one, Sample)]
 
 
-def test_what_telegraf_wrote_becomes_samples() -> None:
+def test_what_telegraf_wrote_becomes_samples():
     """All resources but the NIC, whose speed a virtual machine does not tell, at the times of the collections."""
     made = samples(bridge("telegraf", recording("telegraf-1.37.2")))
     assert [(one.machine, one.interval_s) for one in made] == [("vm", 10.0)] * 5
@@ -61,7 +61,7 @@ def test_what_telegraf_wrote_becomes_samples() -> None:
     assert made[0].memory.mean == 25276510208 - 23712788480
 
 
-def test_what_the_collector_wrote_becomes_samples() -> None:
+def test_what_the_collector_wrote_becomes_samples():
     """Its messages, one a scraper, make one reading; the memory's total is what it says, not the sum of the states."""
     made = samples(bridge("otel", recording("otel-0.145.0"), nic_speed=1.25e9))
     assert [(one.machine, round(one.interval_s)) for one in made] == [("vm", 10)] * 6
@@ -72,15 +72,15 @@ def test_what_the_collector_wrote_becomes_samples() -> None:
         assert one.nic.mean < 1000  # all traffic was on the loopback
 
 
-def test_names_that_come_and_go_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_come_and_go_do_not_add_up(monkeypatch):
     """An interface of another name in each collection: the oldest are forgotten and counted, the others are used."""
     monkeypatch.setattr(assembler_module, "PARTS_MAX", 8)
     assembler = Assembler(T, nic_speed=1e9)
-    done: list[Message] = []
+    done = []
     for number in range(30):
         for part, value in (("eth0", 1e7 * number), (f"pod{number}", 5.0)):
             for quantity in ("received", "sent"):
-                point = Point("m", T + 10.0 * number, quantity, part, value)  # type: ignore[arg-type]
+                point = Point("m", T + 10.0 * number, quantity, part, value)
                 done += assembler.take([point], float(number))
         done += assembler.take([Point("m", T + 10.0 * number, "nic_speed", f"pod{number}", 1e9)], float(number))
     machine = assembler._machines["m"]
@@ -89,7 +89,7 @@ def test_names_that_come_and_go_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -
     assert [one.nic.mean for one in samples(done) if one.nic] == pytest.approx([1e6] * 28)
 
 
-def test_parts_beyond_the_most_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_beyond_the_most_are_counted(monkeypatch):
     """In one moment; the first ones are used."""
     monkeypatch.setattr(assembler_module, "PARTS_MAX", 8)
     assembler = Assembler(T)
@@ -97,7 +97,7 @@ def test_parts_beyond_the_most_are_counted(monkeypatch: pytest.MonkeyPatch) -> N
     assert assembler.counts == {"used": 16, "too-many": 24}
 
 
-def test_telegraf_becomes_samples() -> None:
+def test_telegraf_becomes_samples():
     """Each collection is one reading: rates between two, memory as it stands; veth, loop and other metrics are out."""
     found = bridge("telegraf", recording("telegraf"))
     facts = [one for one in found if isinstance(one, MachineFacts)]
@@ -113,10 +113,10 @@ def test_telegraf_becomes_samples() -> None:
     assert {one.n for one in (last.cpu, last.memory, last.nic, last.disk)} == {1}
 
 
-def renamed(names: dict[str, str], states: dict[str, str] | None = None) -> Callable[[dict[str, Any]], None]:
+def renamed(names, states=None):
     """Change the names of attributes, and states; a number of a core is a whole number where its name says so."""
 
-    def change(metric: dict[str, Any]) -> None:
+    def change(metric):
         for attribute in [one for point in points_of(metric) for one in point.get("attributes", [])]:
             key, value = names.get(attribute["key"], attribute["key"]), attribute["value"]["stringValue"]
             attribute["key"] = key
@@ -127,14 +127,14 @@ def renamed(names: dict[str, str], states: dict[str, str] | None = None) -> Call
     return change
 
 
-def points_of(metric: dict[str, Any]) -> list[dict[str, Any]]:
-    return (metric.get("sum") or metric.get("gauge"))["dataPoints"]  # type: ignore[no-any-return]
+def points_of(metric):
+    return (metric.get("sum") or metric.get("gauge"))["dataPoints"]
 
 
-def without_cores(metric: dict[str, Any]) -> None:
+def without_cores(metric):
     """Sum the time over the cores, as the receiver does since June 2026."""
     if metric["name"] == "system.cpu.time":
-        found: dict[str, dict[str, Any]] = {}
+        found = {}
         for point in points_of(metric):
             (state,) = [one for one in point["attributes"] if one["key"] == "state"]
             one = found.setdefault(state["value"]["stringValue"], {**point, "attributes": [state], "asDouble": 0.0})
@@ -142,7 +142,7 @@ def without_cores(metric: dict[str, Any]) -> None:
         metric["sum"]["dataPoints"] = [*found.values()]
 
 
-def with_count(metric: dict[str, Any]) -> list[dict[str, Any]]:
+def with_count(metric):
     """Add the number of cores, beside the time of the CPU."""
     if metric["name"] != "system.cpu.time":
         return []
@@ -153,11 +153,11 @@ def with_count(metric: dict[str, Any]) -> list[dict[str, Any]]:
 class Deltas:
     """Make rises of counters, as the processor cumulativetodelta does; ``started``: whether they say since when."""
 
-    def __init__(self, temporality: int | str, started: bool) -> None:
+    def __init__(self, temporality, started):
         self.temporality, self.started = temporality, started
-        self.before: dict[str, dict[str, Any]] = {}
+        self.before = {}
 
-    def __call__(self, metric: dict[str, Any]) -> None:
+    def __call__(self, metric):
         if not metric.get("sum", {}).get("isMonotonic"):
             return
         metric["sum"]["aggregationTemporality"] = self.temporality
@@ -175,7 +175,7 @@ class Deltas:
         metric["sum"]["dataPoints"] = kept
 
 
-def utilization(metric: dict[str, Any]) -> None:
+def utilization(metric):
     """Send shares in place of times, each core's of the whole time since the machine began."""
     if metric["name"] == "system.cpu.time":
         total = sum(point["asDouble"] for point in points_of(metric))
@@ -187,7 +187,7 @@ def utilization(metric: dict[str, Any]) -> None:
 Change = Callable[[dict[str, Any]], None]
 SEMCONV = {"cpu": "cpu.logical_number", "device": "network.interface.name", "direction": "network.io.direction"}
 OF_2024 = {"cpu": "system.cpu.logical_number", "device": "system.device", "direction": "network.io.direction"}
-OTEL_AS_IT_IS: dict[str, tuple[list[Callable[[], Change]], bool]] = {
+OTEL_AS_IT_IS = {
     "as until June 2026": ([], False),
     "as since June 2026": ([lambda: without_cores], True),
     "since June 2026, cores asked for": ([], True),
@@ -212,7 +212,7 @@ docs/system/system-metrics.md of semantic-conventions, v1.21 to main; README of 
 
 
 @each_row("changes, count", OTEL_AS_IT_IS.values(), OTEL_AS_IT_IS)
-def test_the_collector_of_other_versions_says_the_same(changes: list[Callable[[], Change]], count: bool) -> None:
+def test_the_collector_of_other_versions_says_the_same(changes, count):
     """Each resource of each collection, as from the recording itself."""
     made = [make() for make in changes]
     messages = []
@@ -235,7 +235,7 @@ def test_the_collector_of_other_versions_says_the_same(changes: list[Callable[[]
             assert (b.capacity, b.mean) == (a.capacity, pytest.approx(a.mean, rel=1e-6, abs=1e-9)), resource
 
 
-def kept(metric: dict[str, Any], name: str, *states: str) -> None:
+def kept(metric, name, *states):
     """Drop the points of other states."""
     if metric["name"] == name:
         data = metric.get("sum") or metric["gauge"]
@@ -245,20 +245,20 @@ def kept(metric: dict[str, Any], name: str, *states: str) -> None:
         ]  # fmt: skip
 
 
-def first_value(metric: dict[str, Any], name: str, value: float | str) -> None:
+def first_value(metric, name, value):
     """Replace the value of a metric's first point."""
     if metric["name"] == name:
         points_of(metric)[0].pop("asInt", None)
         points_of(metric)[0]["asDouble"] = value
 
 
-def no_limit(metric: dict[str, Any]) -> None:
+def no_limit(metric):
     """Leave the memory's total out, as by default."""
     if metric["name"] == "system.memory.limit":
         metric["name"] = "system.memory.page_size"
 
 
-OTEL_IN_PART: dict[str, tuple[tuple[Change, ...], str]] = {
+OTEL_IN_PART = {
     # name: changes of each metric, the resource without a reading. The first five: filterprocessor drops data points
     "idle time alone": ((lambda m: kept(m, "system.cpu.time", "idle"),), ""),
     "no idle time": ((lambda m: kept(m, "system.cpu.time", "user", "system", "wait"),), "cpu"),
@@ -273,7 +273,7 @@ OTEL_IN_PART: dict[str, tuple[tuple[Change, ...], str]] = {
 
 
 @each_row("changes, lacking", OTEL_IN_PART.values(), OTEL_IN_PART)
-def test_what_the_collector_leaves_out_is_never_zero(changes: tuple[Change, ...], lacking: str) -> None:
+def test_what_the_collector_leaves_out_is_never_zero(changes, lacking):
     """A resource that cannot be known has no reading and is told; the others are as ever."""
     assembler, done = Assembler(T, nic_speed=1.25e9, cores=2.0), list[Message]()
     for number, raw in enumerate(recording("otel-0.145.0")):
@@ -292,7 +292,7 @@ def test_what_the_collector_leaves_out_is_never_zero(changes: tuple[Change, ...]
     assert [resource for _, resource, _ in assembler.lacking] == [lacking] * bool(lacking)
 
 
-def test_protobuf_says_what_json_says() -> None:
+def test_protobuf_says_what_json_says():
     """One collection, a message a scraper, written by the protobuf library; cut anywhere it is refused."""
     packed = [bytes.fromhex(line) for line in (HERE / "otel-0.145.0.pb.hex").read_text().split()]
     plain = recording("otel-0.145.0")[: len(packed)]
@@ -303,7 +303,7 @@ def test_protobuf_says_what_json_says() -> None:
             otel.read_points(packed[1][:end])
 
 
-def test_a_message_that_names_no_machine_is_told() -> None:
+def test_a_message_that_names_no_machine_is_told():
     """Nothing would be read, without a word: no processor resourcedetection; Telegraf's ``omit_hostname``."""
     raw = recording("otel-0.145.0")[0].replace(b"host.name", b"service.name")
     with pytest.raises(UnreadableError, match=r"host\.name.*--machine-key"):
@@ -316,13 +316,13 @@ def test_a_message_that_names_no_machine_is_told() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_refused_or_read(raw: bytes) -> None:
+def test_any_bytes_are_refused_or_read(raw):
     """No other error, whatever comes."""
     with contextlib.suppress(UnreadableError):
         otel.read_points(b"\n" + raw)
 
 
-def test_otel_becomes_samples_of_a_minute() -> None:
+def test_otel_becomes_samples_of_a_minute():
     """What is measured once a minute says so by its interval and n; a counter that began again counts from 0."""
     made = samples(bridge("otel", recording("otel"), nic_speed=1.25e9))
     assert [round(one.interval_s) for one in made] == [60] * 4
@@ -335,7 +335,7 @@ def test_otel_becomes_samples_of_a_minute() -> None:
     assert {one.cpu.n for one in made if one.cpu} == {1}
 
 
-def test_an_interface_of_unknown_speed_is_left_out_alone() -> None:
+def test_an_interface_of_unknown_speed_is_left_out_alone():
     """A second port without a cable has no speed; the first one counts as before."""
     assembler, done = Assembler(T), list[Message]()
     for number in range(3):
@@ -348,7 +348,7 @@ def test_an_interface_of_unknown_speed_is_left_out_alone() -> None:
     assert [(one.nic.mean, one.nic.capacity) for one in made if one.nic] == [(1e6, 1.25e8)] * 2
 
 
-def test_a_cpu_counter_that_went_back_alone_is_no_reading() -> None:
+def test_a_cpu_counter_that_went_back_alone_is_no_reading():
     """Stolen time may be corrected: that is no reset, and no second of all cores busy."""
     assembler, done = Assembler(T, cores=4.0), list[Message]()
     for number, (busy, total) in enumerate([(1000.0, 6000.0), (1001.0, 6010.0), (1000.5, 6020.0), (1001.5, 6030.0)]):
@@ -359,7 +359,7 @@ def test_a_cpu_counter_that_went_back_alone_is_no_reading() -> None:
     assert [one.cpu.mean for one in made if one.cpu] == pytest.approx([0.4, 0.4])
 
 
-def test_a_longer_interval_holds_several_readings() -> None:
+def test_a_longer_interval_holds_several_readings():
     """Two collections of 10 s in a sample of 20 s: n is 2, mean and maximum are theirs."""
     first, second = samples(bridge("telegraf", recording("telegraf"), interval_s=20.0))[:2]
     assert (first.interval_s, first.at) == (20.0, T + 20.0)
@@ -367,7 +367,7 @@ def test_a_longer_interval_holds_several_readings() -> None:
     assert second.at == T + 40.0
 
 
-def test_a_batch_is_its_metrics() -> None:
+def test_a_batch_is_its_metrics():
     """Telegraf may put many metrics into one message, and write its times in ms."""
     whole = [json.loads(line) for line in recording("telegraf")]
     for metric in whole:
@@ -376,7 +376,7 @@ def test_a_batch_is_its_metrics() -> None:
     assert samples(bridge("telegraf", batch)) == samples(bridge("telegraf", recording("telegraf")))
 
 
-def test_metrics_of_a_collection_come_in_any_order() -> None:
+def test_metrics_of_a_collection_come_in_any_order():
     """And repeated: the same samples."""
     lines = recording("telegraf")
     size = len(lines) // 6
@@ -384,7 +384,7 @@ def test_metrics_of_a_collection_come_in_any_order() -> None:
     assert samples(bridge("telegraf", mixed)) == samples(bridge("telegraf", lines))
 
 
-def test_what_is_older_than_what_was_used_is_late() -> None:
+def test_what_is_older_than_what_was_used_is_late():
     """A collection read again changes nothing and is counted."""
     assembler = Assembler(T)
     for raw in recording("telegraf"):
@@ -397,7 +397,7 @@ def test_what_is_older_than_what_was_used_is_late() -> None:
     assert assembler.counts["late"] > 0
 
 
-def test_one_time_of_the_future_does_not_silence_a_machine() -> None:
+def test_one_time_of_the_future_does_not_silence_a_machine():
     """It is refused and counted; the collections beside it are used as ever."""
     assembler = Assembler(T)
     ahead = {"name": "mem", "tags": {"host": "db1.example.org"}, "fields": {"total": 5, "available": 2}}
@@ -407,7 +407,7 @@ def test_one_time_of_the_future_does_not_silence_a_machine() -> None:
     assert len(samples(done)) == 4
 
 
-def test_a_machine_whose_name_cannot_be_one_is_counted() -> None:
+def test_a_machine_whose_name_cannot_be_one_is_counted():
     """It would be refused by the stream app."""
     assembler = Assembler(T)
     metric = {"name": "mem", "tags": {"host": "a b\n"}, "fields": {"total": 5, "available": 2}, "timestamp": T}
@@ -428,7 +428,7 @@ def test_a_machine_whose_name_cannot_be_one_is_counted() -> None:
         b"[" * 10_000,
     ],
 )
-def test_what_is_not_the_format_is_one_error(raw: bytes) -> None:
+def test_what_is_not_the_format_is_one_error(raw):
     """Whatever it is."""
     for read in READERS.values():
         with pytest.raises(UnreadableError):
@@ -437,7 +437,7 @@ def test_what_is_not_the_format_is_one_error(raw: bytes) -> None:
 
 @pytest.mark.parametrize("agent", READERS)
 @given(data=st.data())
-def test_damage_is_an_error_or_valid_samples(agent: str, data: st.DataObject) -> None:
+def test_damage_is_an_error_or_valid_samples(agent, data):
     """Any change of some bytes: UnreadableError, or samples that the stream app can read; never anything else."""
     lines = recording(agent)
     for _ in range(data.draw(st.integers(1, 5))):

@@ -14,7 +14,7 @@ from tests.rows import each_row
 UP, MASTER, SLAVE, POINT = 0x1003, 0x1403, 0x1803, 0x10D1
 
 
-def page(*links: tuple[str, dict[str, Any]]) -> bytes:
+def page(*links):
     """A page of some interfaces; each says what is given of it, and has traffic."""
     lines = ["node_memory_MemTotal_bytes 1e9"]
     for name, more in links:
@@ -31,7 +31,7 @@ def page(*links: tuple[str, dict[str, Any]]) -> bytes:
     return "\n".join(lines).encode()
 
 
-def names(*links: str, speed: float | None = None) -> list[tuple[str, dict[str, Any]]]:
+def names(*links, speed=None):
     """Interfaces of which the page has the name alone, or one speed for all as well."""
     return [(name, {} if speed is None else {"speed": speed}) for name in links]
 
@@ -40,7 +40,7 @@ NAMED = """
 eth0 eno1 ens5 enp0s31f6 enx001122334455 enP1p3s0 wlp2s0 ib0 hsn0 team0 em1 end0 env3 enp0s20u1c2 vtnet0
 p2p1_1
 """
-HOSTS: dict[str, tuple[list[tuple[str, dict[str, Any]]], list[str]]] = {
+HOSTS = {
     "Calico, vxlan": (names("lo", "ens192", "vxlan.calico", "cali0a1b2c3d4e5", "tunl0"), ["ens192"]),
     "Calico, with speeds of links of containers": (
         [("ens192", {"speed": 1.25e9}), ("cali0a1b2c3d4e5", {"speed": 1.25e9}), ("vxlan.calico", {})],
@@ -174,7 +174,7 @@ node_exporter; ABI/testing/sysfs-class-net; documentation of the network plugins
 
 
 @each_row("links, wanted", HOSTS.values(), HOSTS)
-def test_no_traffic_is_counted_twice(links: list[tuple[str, dict[str, Any]]], wanted: list[str]) -> None:
+def test_no_traffic_is_counted_twice(links, wanted):
     """What the page tells decides first; a rule of names last."""
     found = counts(interfaces(read_page(page(*links))), NOT_PHYSICAL)
     assert sorted(name for name, why in found.items() if not why) == wanted, found
@@ -186,7 +186,7 @@ _NET = json.dumps(
 _AZURE = HOSTS["AKS, accelerated"][0]
 _MADE = [("dmz", {"address": "d0:07", "named": 3, "speed": 1e9})]
 
-CHOICES: list[tuple[str, list[Point], dict[str, Any], dict[str, str]]] = [
+CHOICES = [
     # name, points of one moment, settings of the bridge, what the facts say
     ("a page that tells", points("m", 1.0, read_page(page(*_AZURE))), {}, {"page": "eth0"}),
     ("its rule replaced", points("m", 1.0, read_page(page(*_AZURE))), {"excluded": "lo"},
@@ -206,9 +206,7 @@ CHOICES: list[tuple[str, list[Point], dict[str, Any], dict[str, str]]] = [
 
 
 @each_row(("name", "found", "settings", "said"), CHOICES)
-def test_the_facts_say_which_interfaces_count(
-    name: str, found: list[Point], settings: dict[str, Any], said: dict[str, str]
-) -> None:
+def test_the_facts_say_which_interfaces_count(name, found, settings, said):
     """And what decided it: the page, the rule of names, or a rule that the bridge was given."""
     memory = [Point("m", 1.0, "memory_total", "", 2.0), Point("m", 1.0, "memory_used", "", 1.0)]
     assembler = Assembler(1, **settings)
@@ -217,7 +215,7 @@ def test_the_facts_say_which_interfaces_count(
     assert facts.interfaces == said, name
 
 
-def test_facts_of_a_moment_without_the_network_keep_what_was_known() -> None:
+def test_facts_of_a_moment_without_the_network_keep_what_was_known():
     """Some agents send each resource at a time of its own."""
     assembler = Assembler(1, nic_speed=1e9, facts_interval_s=10.0)
     done = list[Any]()

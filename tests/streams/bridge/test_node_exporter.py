@@ -5,7 +5,6 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -16,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.sample import MachineFacts, Message, Sample
-from schemas.process.page_server import PageServer, StartResponse
+from schemas.process.page_server import PageServer
 from schemas.process.settings import SettingsError
 from streams.bridge.__main__ import main, scrape
 from streams.bridge.formats.assembler import Assembler
@@ -31,7 +30,7 @@ T = 1_795_000_000
 GIB = 2.0**30
 
 
-def page(busy_s: float, total_s: float, *, cores: int = 2, received: float = 0.0, extra: str = "") -> bytes:
+def page(busy_s, total_s, *, cores=2, received=0.0, extra=""):
     """Return a page of a machine of 16 GiB, of which 12 are available, with these sums over its cores."""
     each, idle = busy_s / cores, (total_s - busy_s) / cores
     lines = ["# HELP node_cpu_seconds_total Seconds the CPUs spent.", "# TYPE node_cpu_seconds_total counter"]
@@ -60,7 +59,7 @@ def page(busy_s: float, total_s: float, *, cores: int = 2, received: float = 0.0
     return "\n".join(lines).encode()
 
 
-def assembled(found: list[list[Point]]) -> list[Message]:
+def assembled(found):
     """Return the messages of moments that came one after the other."""
     assembler, done = Assembler(1), list[Message]()
     for number, moment in enumerate(found):
@@ -68,11 +67,11 @@ def assembled(found: list[list[Point]]) -> list[Message]:
     return done + assembler.flush(1e6)
 
 
-def samples(messages: list[Message]) -> list[Sample]:
+def samples(messages):
     return [one for one in messages if isinstance(one, Sample)]
 
 
-def test_counters_become_means_at_the_pace_of_the_scrapes() -> None:
+def test_counters_become_means_at_the_pace_of_the_scrapes():
     """One core of two is busy for ten seconds, then none: one reading a sample, its maximum the mean."""
     pages = [page(100, 1_000), page(110, 1_020, received=1e9), page(110, 1_040, received=1e9)]
     found = assembled([points("db1", T + 10 * number, read_page(raw)) for number, raw in enumerate(pages)])
@@ -88,7 +87,7 @@ def test_counters_become_means_at_the_pace_of_the_scrapes() -> None:
 
 
 @given(busy=st.lists(st.floats(0.0, 20.0), min_size=2, max_size=8), reboot=st.integers(0, 8))
-def test_a_reboot_loses_what_came_before_it_and_no_more(busy: list[float], reboot: int) -> None:
+def test_a_reboot_loses_what_came_before_it_and_no_more(busy, reboot):
     """Counters begin at 0 again: the mean is that since the boot, never above the cores. They were larger before."""
     sums, total, moments = 1_000.0, 5_000.0, []
     for number, each in enumerate(busy):
@@ -110,13 +109,13 @@ def test_a_reboot_loses_what_came_before_it_and_no_more(busy: list[float], reboo
     ],
     ids=["empty", "another page", "no number", "bytes"],
 )
-def test_what_is_no_page_of_node_exporter_is_told(raw: bytes, said: str) -> None:
+def test_what_is_no_page_of_node_exporter_is_told(raw, said):
     """In words."""
     with pytest.raises(UnreadableError, match=said):
         read_page(raw)
 
 
-def test_labels_are_read_as_prometheus_writes_them() -> None:
+def test_labels_are_read_as_prometheus_writes_them():
     """Quotes, backslashes, commas and braces within a value; a timestamp after the number; NaN."""
     extra = (
         'node_network_receive_bytes_total{device="a\\"b\\\\,c}d"} 7 1795000000000\n'
@@ -129,7 +128,7 @@ def test_labels_are_read_as_prometheus_writes_them() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_end_the_reader(raw: bytes) -> None:
+def test_no_bytes_end_the_reader(raw):
     """They are refused, or ignored where the page is one."""
     with pytest.raises(UnreadableError):
         read_page(raw)
@@ -153,7 +152,7 @@ def test_no_bytes_end_the_reader(raw: bytes) -> None:
         ("many lines of letters", (CPU.encode() + b"{" + b"a" * 60_000 + b"} 1\n") * 20),
     ],
 )
-def test_a_page_is_read_in_time(name: str, line: bytes) -> None:
+def test_a_page_is_read_in_time(name, line):
     """Each line costs what its length does, whatever is in it; the others of the page are read."""
     begun_s = time.process_time()
     values = read_page(line + b"\n" + page(1, 2))
@@ -162,7 +161,7 @@ def test_a_page_is_read_in_time(name: str, line: bytes) -> None:
 
 
 @pytest.mark.parametrize("first", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"], ids=["head", "body"])
-def test_an_answer_that_drips_is_none(first: bytes) -> None:
+def test_an_answer_that_drips_is_none(first):
     """There is a deadline for the whole of it, not for each byte."""
     with dripping(first) as where:
         begun_s = time.monotonic()
@@ -171,10 +170,10 @@ def test_an_answer_that_drips_is_none(first: bytes) -> None:
         assert time.monotonic() - begun_s < 1.0
 
 
-def test_forty_targets_that_drip_hold_up_no_other() -> None:
+def test_forty_targets_that_drip_hold_up_no_other():
     """More than there are threads: two that answer are read in each interval, from the second on."""
 
-    def answer(_: object, start: StartResponse) -> list[bytes]:
+    def answer(_, start):
         start("200 OK", [])
         return [page(1, 2)]
 
@@ -185,7 +184,7 @@ def test_forty_targets_that_drip_hold_up_no_other() -> None:
             fine = [Target.read(f"fine{number}=127.0.0.1:{good.port}") for number in range(2)]
             scraper, stop, found = Scraper([*slow, *fine], How(0.5, 0.3)), threading.Event(), list[Point]()
 
-            def take(points: Sequence[Point]) -> None:
+            def take(points):
                 found.extend(points)
                 if scraper.counts["read"] >= 10:
                     stop.set()
@@ -210,14 +209,14 @@ def test_forty_targets_that_drip_hold_up_no_other() -> None:
         ("no URL", {"target": ("ftp://user:secret@db1",)}),
     ],
 )
-def test_a_target_with_a_password_is_refused(name: str, given: dict[str, Any]) -> None:
+def test_a_target_with_a_password_is_refused(name, given):
     """At the start, and the error does not show it."""
     with pytest.raises(SettingsError) as error:
         _ = BridgeSettings(**given).targets
     assert "secret@" not in str(error.value) and "user:" not in str(error.value), name
 
 
-def test_prometheus_with_a_password_is_refused() -> None:
+def test_prometheus_with_a_password_is_refused():
     """As a target is."""
     with pytest.raises(ValueError, match="no part of a URL") as error:
         BridgeSettings(prometheus="http://user:secret@prometheus:9090")
@@ -232,19 +231,19 @@ def test_prometheus_with_a_password_is_refused() -> None:
         ("neither", {}, ""),
     ],
 )
-def test_credentials_are_sent_and_never_shown(name: str, given: dict[str, str], sent: str) -> None:
+def test_credentials_are_sent_and_never_shown(name, given, sent):
     """As the header, and in no text of the settings."""
-    credentials = BridgeSettings(**given).credentials  # type: ignore[arg-type]
+    credentials = BridgeSettings(**given).credentials
     assert credentials.authorization == sent, name
     assert not sent or sent not in repr(credentials)
 
 
-def test_a_scrape_carries_its_credentials() -> None:
+def test_a_scrape_carries_its_credentials():
     """The header is in the request."""
     asked = list[str]()
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def serve() -> None:
+        def serve():
             connection, _ = listener.accept()
             with connection:
                 asked.append(connection.recv(4096).decode())
@@ -264,7 +263,7 @@ def test_a_scrape_carries_its_credentials() -> None:
 # ---- Prometheus
 
 
-def answer(*scrapes: tuple[str, float, bytes], **labels: str) -> bytes:
+def answer(*scrapes, **labels):
     """Return what Prometheus answers that scraped these pages of these targets last."""
     rows = list[dict[str, Any]]()
 
@@ -285,17 +284,17 @@ def answer(*scrapes: tuple[str, float, bytes], **labels: str) -> bytes:
     return json.dumps({"status": "success", "data": {"resultType": "vector", "result": rows}}).encode()
 
 
-def _row(rows: list[dict[str, Any]], labels: dict[str, str], value: float, **more: str) -> None:
+def _row(rows, labels, value, **more):
     rows.append({"metric": labels | more, "value": [0, str(value)]})
 
 
-def asked(*answers: bytes, machine_key: str = "") -> tuple[Asker, list[list[Point]]]:
+def asked(*answers, machine_key=""):
     """Return what a bridge reads of these answers, one after the other."""
     asker = Asker("http://p:9090", "", machine_key, How(15.0, 5.0))
     return asker, [asker.read(raw) for raw in answers]
 
 
-def test_a_scrape_that_prometheus_keeps_is_read_once_at_its_own_time() -> None:
+def test_a_scrape_that_prometheus_keeps_is_read_once_at_its_own_time():
     """Asked more often than it scrapes, each scrape counts once; the machine is what it calls itself."""
     scrapes = [
         ("10.0.0.7:9100", T + 15.0 * number, page(100 + 15 * number, 1_000 + 30 * number)) for number in range(4)
@@ -308,7 +307,7 @@ def test_a_scrape_that_prometheus_keeps_is_read_once_at_its_own_time() -> None:
     assert [one.cpu.mean for one in samples(assembled(moments)) if one.cpu] == [pytest.approx(1.0)] * 3
 
 
-def test_a_core_that_leaves_is_no_busy_time() -> None:
+def test_a_core_that_leaves_is_no_busy_time():
     """The sum over the cores falls, or rises by a core's whole past: that is no reading of CPU."""
     sums = [
         (4, 1_000, 4_000),
@@ -324,7 +323,7 @@ def test_a_core_that_leaves_is_no_busy_time() -> None:
     assert found == [pytest.approx(1.0), None, pytest.approx(0.5), None, pytest.approx(1.0)]
 
 
-def test_a_label_may_name_the_machine() -> None:
+def test_a_label_may_name_the_machine():
     """One without it is counted; without uname the name is the instance without its port."""
     scrape = ("10.0.0.7:9100", float(T), page(1, 2))
     assert {point.machine for point in asked(answer(scrape, host="h7"), machine_key="host")[1][0]} == {"h7"}
@@ -334,7 +333,7 @@ def test_a_label_may_name_the_machine() -> None:
     assert {point.machine for point in asked(answer(bare))[1][0]} == {"10.0.0.7"}
 
 
-def test_a_label_of_the_target_is_none_of_the_metric() -> None:
+def test_a_label_of_the_target_is_none_of_the_metric():
     """``machine`` of node_uname_info is "x86_64"; a target's own label is kept apart."""
     raw = answer(("a:9100", float(T), page(1, 2)), machine="rack-7")
     raw = raw.replace(b'"machine": "x86_64"', b'"exported_machine": "x86_64", "machine": "rack-7"')
@@ -343,7 +342,7 @@ def test_a_label_of_the_target_is_none_of_the_metric() -> None:
     assert name_of(scrape[0].values) == "db1"
 
 
-def test_one_machine_under_two_targets_is_counted_and_the_first_keeps_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_machine_under_two_targets_is_counted_and_the_first_keeps_it(caplog):
     """A cloned host's counters are not mixed in. When the first is silent the other takes its place, with no jump."""
     assembler, done = Assembler(1, hand_over_s=30.0), list[Message]()
     for number in range(12):
@@ -360,19 +359,19 @@ def test_one_machine_under_two_targets_is_counted_and_the_first_keeps_it(caplog:
     assert max(one.nic.mean for one in found if one.nic) == pytest.approx(1e6)
     source = Recorded([points("db1", T, read_page(page(1, 2)), one) for one in ("one", "two", "two")])
     with caplog.at_level("WARNING", "windward.bridge"):
-        scrape(source, Assembler(1), Published(), threading.Event())  # type: ignore[arg-type]
-    records = [one.values for one in caplog.records if one.message == "bridge.name.taken"]  # type: ignore[attr-defined]
+        scrape(source, Assembler(1), Published(), threading.Event())
+    records = [one.values for one in caplog.records if one.message == "bridge.name.taken"]
     assert [(one["machine"], one["read"], one["left_out"]) for one in records] == [("db1", "one", "two")]
 
 
 class Recorded:
     """A source that has what it was given."""
 
-    def __init__(self, moments: list[list[Point]]) -> None:
+    def __init__(self, moments):
         self.counts = Counter[str]()
         self._moments = moments
 
-    def run(self, stop: threading.Event, take: Any) -> None:
+    def run(self, stop, take):
         for moment in self._moments:
             take(moment)
 
@@ -380,11 +379,11 @@ class Recorded:
 class Published:
     """Publishes nothing."""
 
-    def publish(self, records: Any) -> None:
+    def publish(self, records):
         """Take records."""
 
 
-def without(raw: bytes, *metrics: str) -> bytes:
+def without(raw, *metrics):
     return b"\n".join(line for line in raw.split(b"\n") if not line.startswith(tuple(one.encode() for one in metrics)))
 
 
@@ -397,15 +396,13 @@ def without(raw: bytes, *metrics: str) -> bytes:
         ("node_disk_io_time_seconds_total", "disk"),
     ],
 )
-def test_what_a_page_lacks_is_told_once_and_the_rest_is_used(
-    metric: str, left_out: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_page_lacks_is_told_once_and_the_rest_is_used(metric, left_out, caplog):
     """Each scrape without it is counted; of Prometheus as of a page."""
     pages = [without(page(100 + 10 * at, 1_000 + 20 * at, received=1e9 * at), metric) for at in range(3)]
     with caplog.at_level("WARNING", "windward.bridge"):
         asker, moments = asked(*(answer(("a:9100", T + 10.0 * at, raw)) for at, raw in enumerate(pages)))
     assert asker.counts["incomplete"] == 3
-    told = [one.values for one in caplog.records if one.message == "bridge.target.incomplete"]  # type: ignore[attr-defined]
+    told = [one.values for one in caplog.records if one.message == "bridge.target.incomplete"]
     assert told == [{"target": "instance=a:9100,job=node", "missing": {left_out: metric}}]
     for found in (moments, [points("db1", T + 10 * at, read_page(raw)) for at, raw in enumerate(pages)]):
         last = samples(assembled(found))[-1]
@@ -428,13 +425,13 @@ def test_what_a_page_lacks_is_told_once_and_the_rest_is_used(
     ],
     ids=["another server", "a query it refuses", "no data", "no number"],
 )
-def test_an_answer_that_is_none_is_told(raw: bytes, said: str) -> None:
+def test_an_answer_that_is_none_is_told(raw, said):
     """In words."""
     with pytest.raises(UnreadableError, match=said):
         read_answer(raw, "")
 
 
-def test_the_query_has_a_row_a_mode_and_not_one_a_core() -> None:
+def test_the_query_has_a_row_a_mode_and_not_one_a_core():
     """The matchers are in each part of it, and `promql-parser` reads it."""
     for selector in ("", 'job="node"'):
         query = query_of(selector)
@@ -451,9 +448,9 @@ class Exporter(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         if self.path.startswith("/slow"):
-            self.server.released.wait(30)  # type: ignore[attr-defined]
+            self.server.released.wait(30)
         ok = self.path.startswith("/metrics")
         body = page(time.monotonic(), 2 * time.monotonic()) if ok else b"no"
         self.send_response(200 if ok else 503)
@@ -461,24 +458,24 @@ class Exporter(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+    def log_message(self, format, *args):  # noqa: A002
         """Say nothing."""
 
 
 @pytest.fixture
-def exporter() -> Iterator[str]:
+def exporter():
     """A server of such pages."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Exporter)
-    server.released = threading.Event()  # type: ignore[attr-defined]
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]
+    server.released = threading.Event()
+    server.handle_error = lambda *_: None
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.released.set()  # type: ignore[attr-defined]
+    server.released.set()
     server.shutdown()
     server.server_close()
 
 
-def test_a_target_that_does_not_answer_holds_up_no_other(exporter: str) -> None:
+def test_a_target_that_does_not_answer_holds_up_no_other(exporter):
     """One waits, one refuses, one is away: the good one is read again and again, and each failure is counted."""
     targets = [
         Target(f"{exporter}/metrics"),
@@ -488,7 +485,7 @@ def test_a_target_that_does_not_answer_holds_up_no_other(exporter: str) -> None:
     ]
     scraper, stop, taken = Scraper(targets, How(0.1, 20.0)), threading.Event(), list[Point]()
 
-    def take(found: Any) -> None:
+    def take(found):
         taken.extend(found)
         counts = scraper.counts
         if counts["read"] >= 5 and counts["unreadable"] >= 2 and counts["away"] >= 2 and counts["late"] >= 2:
@@ -500,7 +497,7 @@ def test_a_target_that_does_not_answer_holds_up_no_other(exporter: str) -> None:
     assert {point.machine for point in taken} == {"db1"}
 
 
-def test_a_dry_run_says_which_interfaces_count(exporter: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_says_which_interfaces_count(exporter, capsys):
     """And why others do not, without a broker; a target that cannot be read is told."""
     assert main(["node-exporter", "--target", f"{exporter}/metrics", "--dry-run"], {}) == 0
     lines = [line.split(maxsplit=4) for line in capsys.readouterr().out.splitlines()]
@@ -510,14 +507,14 @@ def test_a_dry_run_says_which_interfaces_count(exporter: str, capsys: pytest.Cap
         main(["otel", "--dry-run"], {})
 
 
-def test_a_lost_rack_holds_up_no_other(exporter: str) -> None:
+def test_a_lost_rack_holds_up_no_other(exporter):
     """Of 60 targets 50 hang: the others are read at their pace once each of those has failed."""
     targets = [Target(f"{exporter}/slow?{number}") for number in range(50)]
     targets += [Target(f"{exporter}/metrics?{number}", f"m{number}") for number in range(10)]
     scraper, stop = Scraper(targets, How(0.5, 0.4)), threading.Event()
-    moments: list[tuple[float, int]] = []
+    moments = []
 
-    def take(_: Any) -> None:
+    def take(_):
         if scraper.counts["away"] >= 50:
             moments.append((time.monotonic(), scraper.counts["read"]))
             if moments[-1][0] - moments[0][0] > 2.0:
@@ -529,11 +526,11 @@ def test_a_lost_rack_holds_up_no_other(exporter: str) -> None:
     assert after - before > 0.7 * 10 * (ended_s - begun_s) / 0.5
 
 
-def test_a_prometheus_that_refuses_is_asked_again(exporter: str) -> None:
+def test_a_prometheus_that_refuses_is_asked_again(exporter):
     """It is counted each time."""
     asker, stop = Asker(exporter, "", "", How(0.05, 5.0)), threading.Event()
 
-    def take(found: Any) -> None:
+    def take(found):
         assert not found
         if asker.counts["unreadable"] >= 3:
             stop.set()
@@ -555,19 +552,19 @@ def test_a_prometheus_that_refuses_is_asked_again(exporter: str) -> None:
         ("http://db1:9100?collect[]=cpu&x=1", "http://db1:9100/metrics?collect[]=cpu&x=1", ""),
     ],
 )
-def test_targets(text: str, url: str, name: str) -> None:
+def test_targets(text, url, name):
     """As they are written."""
     assert Target.read(text) == Target(url, name)
 
 
 @pytest.mark.parametrize("text", ["", "ftp://a", "a b", "http://", "one="])
-def test_what_is_no_target_is_refused(text: str) -> None:
+def test_what_is_no_target_is_refused(text):
     """With the setting's name, and what was given."""
     with pytest.raises(SettingsError, match="target: "):
         _ = BridgeSettings(target=(text,)).targets
 
 
-def test_targets_of_a_file(tmp_path: Any) -> None:
+def test_targets_of_a_file(tmp_path):
     """One a line; comments and empty lines are none; one that is given twice is refused."""
     path = tmp_path / "targets"
     path.write_text("# ours\ndb1:9100\n\ntwo=db2\n")

@@ -6,7 +6,6 @@ and a disk that is busy for a hundredth of the time.
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,7 +25,7 @@ LONG_S = 9e5
 Page = dict[str, float]
 
 
-def collection(number: int) -> Page:
+def collection(number):
     """Return the values of one collection, 10 s after the one before."""
     passed_s = 10.0 * number
     values = {f"idle{core}": LONG_S + passed_s * (core > 0) for core in range(4)}
@@ -35,7 +34,7 @@ def collection(number: int) -> Page:
     return values | {"received": 9e12 + 1e8 * passed_s, "sent": 5e12, "disk": LONG_S + 0.01 * passed_s}
 
 
-def page(values: Page) -> bytes:
+def page(values):
     lines = [
         f'node_cpu_seconds_total{{cpu="{core}",mode="{mode}"}} {values[f"{mode}{core}"]!r}'
         for core in range(4)
@@ -55,7 +54,7 @@ def page(values: Page) -> bytes:
     ).encode()
 
 
-def bridged(pages: list[Page]) -> tuple[list[Sample], Assembler]:
+def bridged(pages):
     assembler, done = Assembler(1), list[Message]()
     for number, values in enumerate(pages):
         done += assembler.take(points("m", T + 10 * number, read_page(page(values)), "m:9100"), number * 10.0)
@@ -64,7 +63,7 @@ def bridged(pages: list[Page]) -> tuple[list[Sample], Assembler]:
 
 
 Change = Callable[[Page], Page]
-FROM_NOW: list[tuple[str, str, Change]] = [
+FROM_NOW = [
     # name, resource without a reading, change of the third collection and those after it
     ("idle time of a busy core falls by 20 h", "cpu", lambda v: v | {"idle0": v["idle0"] - 72_000}),
     # node_exporter #1903, "idle counter jumped backwards"; #742, stolen time
@@ -85,7 +84,7 @@ FROM_NOW: list[tuple[str, str, Change]] = [
 
 
 @each_row(("name", "resource", "change"), FROM_NOW)
-def test_an_impossible_rise_is_no_reading(name: str, resource: str, change: Change) -> None:
+def test_an_impossible_rise_is_no_reading(name, resource, change):
     """Of its resource, once; it is counted and told. The others, and the collections after it, are as before."""
     pages = [collection(number) if number < 2 else change(collection(number)) for number in range(5)]
     made, assembler = bridged(pages)
@@ -103,7 +102,7 @@ def test_an_impossible_rise_is_no_reading(name: str, resource: str, change: Chan
 
 
 @each_row(("name", "resource", "value"), [("sent", "nic", 3.9e14), ("disk", "disk", 9e6), ("steal1", "cpu", 9e9)])
-def test_a_leap_that_is_put_right_is_no_reset(name: str, resource: str, value: float) -> None:
+def test_a_leap_that_is_put_right_is_no_reset(name, resource, value):
     """What falls after an impossible rise is that value put right: no reading either, and none of it as a rise."""
     pages = [collection(number) for number in range(6)]
     pages[2][name] = value
@@ -121,7 +120,7 @@ def test_a_leap_that_is_put_right_is_no_reset(name: str, resource: str, value: f
         ("idle and steal", ("user",), 0.0),
     ],
 )
-def test_modes_that_a_page_lacks_are_no_share(name: str, dropped: tuple[str, ...], busy: float | None) -> None:
+def test_modes_that_a_page_lacks_are_no_share(name, dropped, busy):
     """Idle time alone tells how busy the cores were; without it nothing does."""
     pages = [
         {key: value for key, value in collection(number).items() if not key.startswith(dropped or ("-",))}
@@ -139,7 +138,7 @@ def test_modes_that_a_page_lacks_are_no_share(name: str, dropped: tuple[str, ...
         ("user time of idle cores, node_exporter #1090", {"idle": 10.0, "user": -0.01}, 0.0),
     ],
 )
-def test_time_that_falls_a_little_is_no_loss(name: str, rises: dict[str, float], busy: float) -> None:
+def test_time_that_falls_a_little_is_no_loss(name, rises, busy):
     """Kernels put it right by some ticks: the cores are as busy, or as idle, as they can be."""
     pages = [
         collection(0) | {f"{mode}{core}": LONG_S + rise * number for core in range(4) for mode, rise in rises.items()}
@@ -150,7 +149,7 @@ def test_time_that_falls_a_little_is_no_loss(name: str, rises: dict[str, float],
     assert assembler.counts["impossible"] == 0
 
 
-def test_cores_that_are_off_are_no_capacity() -> None:
+def test_cores_that_are_off_are_no_capacity():
     """Their lines stay on the page, and stand still: two busy cores of four that were there are 2.0 of 2."""
     pages = []
     for number in range(3):
@@ -160,7 +159,7 @@ def test_cores_that_are_off_are_no_capacity() -> None:
     assert [(one.cpu.mean, one.cpu.capacity) for one in made if one.cpu] == [(2.0, 2.0)] * 2
 
 
-def test_a_counter_of_32_bits_is_exact() -> None:
+def test_a_counter_of_32_bits_is_exact():
     """It wraps twice in this minute: no bytes are lost, and no time of the disk."""
     pages = [collection(number) for number in range(7)]
     for number, values in enumerate(pages):
@@ -172,7 +171,7 @@ def test_a_counter_of_32_bits_is_exact() -> None:
     assert assembler.counts["impossible"] == 0
 
 
-def test_a_reboot_is_a_reset() -> None:
+def test_a_reboot_is_a_reset():
     """All counters are small: their values are the rise, also of one that could have wrapped."""
     pages = [collection(number) for number in range(2)]
     pages[0]["received"], pages[1]["received"] = 4.0e9, 4.1e9
@@ -190,9 +189,7 @@ def test_a_reboot_is_a_reset() -> None:
     wraps_at=st.sampled_from([0.0, BITS_32]),
     resets=st.booleans(),
 )
-def test_no_rise_is_more_than_the_time_allows(
-    before: float, now: float, most: float, wraps_at: float, resets: bool
-) -> None:
+def test_no_rise_is_more_than_the_time_allows(before, now, most, wraps_at, resets):
     """Whatever the counter did, and never below 0; a rise that is allowed is exact."""
     found = rise_of(before, now, most, wraps_at=wraps_at, resets=resets)
     assert found is None or 0 <= found <= most
@@ -200,7 +197,7 @@ def test_no_rise_is_more_than_the_time_allows(
         assert found == (now - before if now - before <= most else None)
 
 
-def message(fields: dict[str, Any], number: int, **tags: str) -> bytes:
+def message(fields, number, **tags):
     return json.dumps(
         {
             "name": "cpu",
@@ -211,7 +208,7 @@ def message(fields: dict[str, Any], number: int, **tags: str) -> bytes:
     ).encode()
 
 
-TELEGRAF: list[tuple[str, list[dict[str, Any]], float | None]] = [
+TELEGRAF = [
     # name, fields of three collections of four cores, cores busy
     ("idle and waiting", [{"usage_idle": 70.0, "usage_iowait": 5.0}] * 3, 1.0),
     ("active alone", [{"usage_active": 90.0}] * 3, 3.6),
@@ -247,7 +244,7 @@ TELEGRAF: list[tuple[str, list[dict[str, Any]], float | None]] = [
 
 
 @each_row(("name", "fields", "busy"), TELEGRAF)
-def test_the_cpu_of_telegraf_is_read_or_told(name: str, fields: list[dict[str, Any]], busy: float | None) -> None:
+def test_the_cpu_of_telegraf_is_read_or_told(name, fields, busy):
     """Never 0 of what is not known; the machine is told once, and its facts have the reason."""
     assembler, done = Assembler(1, cores=4.0, facts_interval_s=10.0), list[Message]()
     for number, each in enumerate(fields):

@@ -1,13 +1,11 @@
 """What a record must keep to before it is folded: its key, its times, its readings."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.messages.sample import MachineFacts, Moments, Sample, Usage, encode
+from schemas.messages.sample import MachineFacts, Moments, Usage, encode
 from streams.fold.admission import REASONS, Admission
 from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
@@ -25,23 +23,23 @@ from tests.streams.golden_values import decode_ring
 NOW = START + 5.0
 
 
-def partition(**limits: Any) -> Partition:
+def partition(**limits):
     """A new partition of a zone whose hours begin at half past."""
     return Partition(0, Table((300, 900, 3600), Zone("Asia/Kolkata")), admission=Admission(**limits))
 
 
-def facts(**more: Any) -> MachineFacts:
+def facts(**more):
     return MachineFacts(**({"v": 1, "machine": "m", "boot": 1, "at": START, "capacity": {"cpu": 4.0}} | more))
 
 
-def reasons(state: Partition, *arrived: Arrived, now_s: float | None = NOW) -> list[str]:
+def reasons(state, *arrived, now_s=NOW):
     """Why messages were refused."""
     return [one.reason for _, one in state.fold(arrived, now_s).refused]
 
 
 @each_row("time_s", [1e12, -1e12, 2.0**62 / 1000, -(2.0**62) / 1000, -0.001, NOW + 301, float("nan")])
 @each_row("message", [sample("m", 0), facts()], ids=["sample", "facts"])
-def test_a_record_of_an_impossible_time_is_refused_alone(time_s: float, message: Sample | MachineFacts) -> None:
+def test_a_record_of_an_impossible_time_is_refused_alone(time_s, message):
     """Whatever a producer writes as the time; the message after it is folded."""
     state = partition()
     good = Arrived(1, encode(sample("m", 0)), START + 4, b"m")
@@ -69,9 +67,7 @@ def test_a_record_of_an_impossible_time_is_refused_alone(time_s: float, message:
         ("a disk that is busy", "disk", Moments(10, 1.0, 0.0, 1.0, 1.0), False),
     ],
 )
-def test_more_than_the_capacity_allows_is_refused_alone(
-    name: str, resource: str, figures: Moments, refused: bool
-) -> None:
+def test_more_than_the_capacity_allows_is_refused_alone(name, resource, figures, refused):
     """The reason names resource and figures; the other samples of the batch are folded."""
     state = partition()
     odd = Arrived(0, encode(sample("m", 0, **{resource: figures})), START + 4, b"m")
@@ -84,7 +80,7 @@ def test_more_than_the_capacity_allows_is_refused_alone(
 
 @settings(deadline=None)
 @given(time_s=st.floats(width=64), at=st.floats(0, 1e11), now_s=st.floats(0, 4e9))
-def test_no_time_ends_the_fold(time_s: float, at: float, now_s: float) -> None:
+def test_no_time_ends_the_fold(time_s, at, now_s):
     """And no machine is ever more than some minutes ahead of the worker's clock."""
     state = partition()
     state.fold([Arrived(0, encode(sample("m", at=at)), time_s, b"m")], now_s)
@@ -109,20 +105,20 @@ def test_no_time_ends_the_fold(time_s: float, at: float, now_s: float) -> None:
         ("shorter than a slot", sample("m", 0, interval_s=9.0), b"m", "interval"),
     ],
 )
-def test_what_is_refused(name: str, message: Sample | MachineFacts, key: bytes | None, reason: str | None) -> None:
+def test_what_is_refused(name, message, key, reason):
     """By name; an admitted message is folded."""
     state = partition()
     assert reasons(state, Arrived(0, encode(message), NOW, key)) == ([reason] if reason else []), name
     assert len(state.ring) + len(state.facts) == (reason is None)
 
 
-def test_more_readings_are_admitted_by_the_setting() -> None:
+def test_more_readings_are_admitted_by_the_setting():
     """An agent of another make may read more often."""
     many = Arrived(0, encode(sample("m", 0, cpu=Moments(1000, 1.0, 0.0, 1.0, 64.0))), NOW, b"m")
     assert reasons(partition(readings_hz_max=100.0), many) == []
 
 
-def test_one_message_does_not_silence_the_facts_of_a_machine() -> None:
+def test_one_message_does_not_silence_the_facts_of_a_machine():
     """Facts of a later boot are followed by those of the agent that goes on."""
     state = partition()
     forged = facts(boot=int(NOW), at=NOW + 9, labels={"zone": "forged"})
@@ -131,7 +127,7 @@ def test_one_message_does_not_silence_the_facts_of_a_machine() -> None:
     assert b"own" in state.facts["m"]
 
 
-def test_a_machine_of_the_far_future_is_dropped() -> None:
+def test_a_machine_of_the_far_future_is_dropped():
     """Accepted while the worker's clock was wrong: the machine starts anew with its next sample."""
     state = partition()
     year_2100 = 4.1e9
@@ -149,14 +145,14 @@ def test_a_machine_of_the_far_future_is_dropped() -> None:
 @pytest.mark.parametrize(
     ("records", "ahead", "share", "behind"), [(100, 100, 1.0, True), (100, 50, 0.5, False), (9, 9, 0.0, False)]
 )
-def test_most_records_ahead_say_that_the_clock_is_behind(records: int, ahead: int, share: float, behind: bool) -> None:
+def test_most_records_ahead_say_that_the_clock_is_behind(records, ahead, share, behind):
     """Few records say nothing."""
     watch = ClockWatch()
     watch.note(records, ahead, 0.0)
     assert (watch.ahead, watch.behind) == (share, behind)
 
 
-def test_a_clock_that_was_set_right_is_right_some_minutes_later() -> None:
+def test_a_clock_that_was_set_right_is_right_some_minutes_later():
     """What was seen fades."""
     watch = ClockWatch()
     watch.note(1000, 1000, 0.0)
@@ -164,7 +160,7 @@ def test_a_clock_that_was_set_right_is_right_some_minutes_later() -> None:
     assert not watch.behind
 
 
-def test_records_ahead_are_told_from_other_refusals() -> None:
+def test_records_ahead_are_told_from_other_refusals():
     """A record without a time says nothing of the clock."""
     state = partition()
     value = encode(sample("m", 0))
@@ -172,7 +168,7 @@ def test_records_ahead_are_told_from_other_refusals() -> None:
     assert (outcome.ahead, outcome.counts["rejected:record-time"]) == (1, 2)
 
 
-def test_every_reason_is_counted_from_the_start() -> None:
+def test_every_reason_is_counted_from_the_start():
     """A series that appears with the first refusal hides that refusal from a rate."""
     registry = Metrics().registry
     for reason in REASONS:
@@ -193,20 +189,20 @@ def test_every_reason_is_counted_from_the_start() -> None:
         ({"retention.ms": "?"}, True, []),
     ],
 )
-def test_settings_of_a_topic_are_named(found: dict[str, str], samples: bool, named: list[str]) -> None:
+def test_settings_of_a_topic_are_named(found, samples, named):
     """With the value and what to change."""
     problems = wrong_settings(found, samples=samples)
     assert [problem.partition(":")[0] for problem in problems] == named
     assert all("; set it to " in problem for problem in problems)
 
 
-def crowd(state: Partition, names: list[str], slot: int) -> list[str]:
+def crowd(state, names, slot):
     """Fold one sample of each; return the reasons of the refused."""
     at = START + slot * 10 + 5
     return reasons(state, *[Arrived(n, encode(sample(m, slot)), at, m.encode()) for n, m in enumerate(names)], now_s=at)
 
 
-def test_made_up_machines_do_not_fill_a_worker() -> None:
+def test_made_up_machines_do_not_fill_a_worker():
     """Beyond the bound new ids are refused and known machines go on; room is made by dropping ids of few samples."""
     state = partition(machines_max=20)
     known = [f"known{n}" for n in range(10)]
@@ -224,7 +220,7 @@ def test_made_up_machines_do_not_fill_a_worker() -> None:
     state.refresh_table()
 
 
-def test_no_room_is_made_before_it_is_needed() -> None:
+def test_no_room_is_made_before_it_is_needed():
     """Nor among machines that are known."""
     state = partition(machines_max=3)
     crowd(state, ["a", "b"], 0)
@@ -234,7 +230,7 @@ def test_no_room_is_made_before_it_is_needed() -> None:
     assert make_room(state) == 0
 
 
-def test_a_flood_of_ids_costs_a_known_fleet_nothing() -> None:
+def test_a_flood_of_ids_costs_a_known_fleet_nothing():
     """40,000 made-up ids against 2,000 known machines: the state stays within the bound, the refused leave no trace."""
     state = partition(machines_max=3_000)
     known = [f"known{n}" for n in range(2_000)]
@@ -254,7 +250,7 @@ def test_a_flood_of_ids_costs_a_known_fleet_nothing() -> None:
     assert not any(machine.startswith("junk") for machine in state.facts)
 
 
-def test_a_class_costs_memory_for_those_that_send_it() -> None:
+def test_a_class_costs_memory_for_those_that_send_it():
     """One of 500 machines splits its usage: kilobytes, in memory and as stored; later it stops and they are free."""
     state = partition()
     names = [f"m{n}" for n in range(500)]
@@ -273,7 +269,7 @@ def test_a_class_costs_memory_for_those_that_send_it() -> None:
     assert state.ring.class_means("batch").nbytes < 10_000
 
 
-def test_facts_of_made_up_machines_are_bounded_too() -> None:
+def test_facts_of_made_up_machines_are_bounded_too():
     """Those of machines that are known are taken all the same."""
     state = partition(machines_max=3)
     crowd(state, ["a"], 0)

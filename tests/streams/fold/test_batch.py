@@ -1,7 +1,5 @@
 """Reading messages into columns: what is refused, what is left out, and what the columns hold."""
 
-from typing import Any
-
 import msgspec
 import numpy as np
 from hypothesis import given, settings
@@ -22,11 +20,11 @@ AT = START + 3.0
 FACTS = MachineFacts(v=1, machine="m", boot=1, at=AT)
 
 
-def later(message: Any, seconds: float) -> Any:
+def later(message, seconds):
     return msgspec.structs.replace(message, at=message.at + seconds)
 
 
-ROWS: list[tuple[str, Any, str, str]] = [
+ROWS = [
     ("a good sample", sample(), "", ""),
     ("good facts", FACTS, "", ""),
     ("an hour old", later(sample(), -3600), "", ""),
@@ -48,7 +46,7 @@ ROWS: list[tuple[str, Any, str, str]] = [
 
 
 @each_row(("name", "message", "reason", "detail"), ROWS, ids=[row[0] for row in ROWS])
-def test_each_message_is_a_sample_or_facts_or_refused(name: str, message: Any, reason: str, detail: str) -> None:
+def test_each_message_is_a_sample_or_facts_or_refused(name, message, reason, detail):
     """One that is wrong does not touch its neighbours."""
     raw = message if message is None or isinstance(message, bytes) else encode(message)
     before, after = encode(sample("before")), encode(sample("after", 1))
@@ -64,7 +62,7 @@ def test_each_message_is_a_sample_or_facts_or_refused(name: str, message: Any, r
         assert places == ([0, 2] if facts else [0, 1, 2])
 
 
-def test_every_reason_of_the_stream_is_in_the_table() -> None:
+def test_every_reason_of_the_stream_is_in_the_table():
     """The closed set: metrics and the rejects topic know these and no others."""
     assert {row[2] for row in ROWS if row[2]} == {
         "empty",
@@ -79,14 +77,14 @@ def test_every_reason_of_the_stream_is_in_the_table() -> None:
     }
 
 
-def test_a_known_machine_is_not_checked_again() -> None:
+def test_a_known_machine_is_not_checked_again():
     """The check of an id costs more than looking it up."""
     samples, _, _, refused = read_messages([encode(sample("a b"))], [AT], known={"a b"})
     assert len(samples) == 1
     assert refused == []
 
 
-def test_columns_hold_the_samples() -> None:
+def test_columns_hold_the_samples():
     """A resource that is left out has no readings and no capacity; nothing is taken for zero usage."""
     samples = [
         sample("a", 0, nic=Moments(7, 5.0, 2.0, 9.0, 100.0)),
@@ -109,7 +107,7 @@ def test_columns_hold_the_samples() -> None:
 
 @given(chosen=st.lists(st.integers(0, 5), unique=True))
 @settings(max_examples=examples(30, 300))
-def test_taking_keeps_rows_together(chosen: list[int]) -> None:
+def test_taking_keeps_rows_together(chosen):
     """Any choice, by place or by mask, takes the same rows of every column."""
     samples = [sample(f"m{i}", i, classes={"prod": Usage(cpu=float(i))} if i % 2 else None) for i in range(6)]
     batch = to_batch(samples, [AT + 10 * i for i in range(6)])
@@ -122,7 +120,7 @@ def test_taking_keeps_rows_together(chosen: list[int]) -> None:
     assert batch.take(mask).machines == [f"m{i}" for i in sorted(chosen)]
 
 
-def test_an_empty_batch_has_all_columns() -> None:
+def test_an_empty_batch_has_all_columns():
     """When everything was refused there is nothing to fold, and that is no error."""
     batch = to_batch([], [])
     assert len(batch) == 0

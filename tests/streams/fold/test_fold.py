@@ -1,7 +1,6 @@
 """The fold against the oracle: order, repetition, gaps and restarts leave the state that the definition gives."""
 
 import random
-from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -23,11 +22,11 @@ START = 1_790_000_000 // 86_400 * 86_400
 WINDOWS = (300, 900, 3600)
 
 
-def sample(machine: str, slot: int, rng: random.Random, **more: object) -> Sample:
+def sample(machine, slot, rng, **more):
     """A plausible sample of one slot after START."""
     readings = int(more.pop("n", 10))
 
-    def moments(scale: float) -> Moments:
+    def moments(scale):
         values = [rng.uniform(0, scale) for _ in range(readings)]
         mean = sum(values) / readings
         return Moments(readings, mean, sum((v - mean) ** 2 for v in values), max(values), scale)
@@ -47,7 +46,7 @@ def sample(machine: str, slot: int, rng: random.Random, **more: object) -> Sampl
     return Sample(**(fields | more))
 
 
-def fold_all(samples: Sequence[Sample], batch: int = 1000, delay_s: float = 0.05) -> tuple[Ring, Folded]:
+def fold_all(samples, batch=1000, delay_s=0.05):
     """Fold samples in batches; counts are summed."""
     ring, total = Ring(), Folded()
     for start in range(0, len(samples), batch):
@@ -59,7 +58,7 @@ def fold_all(samples: Sequence[Sample], batch: int = 1000, delay_s: float = 0.05
     return ring, total
 
 
-def assert_matches(ring: Ring, samples: Sequence[Sample], peaks: bool = True) -> None:
+def assert_matches(ring, samples, peaks=True):
     """Every machine's windows and peaks are those of the oracle."""
     rows = np.arange(len(ring))
     columns = window_columns(ring, rows, WINDOWS)
@@ -80,7 +79,7 @@ def assert_matches(ring: Ring, samples: Sequence[Sample], peaks: bool = True) ->
                     np.testing.assert_allclose(days[name][row, r], wanted_peak, rtol=1e-6, err_msg=f"{machine} {name}")
 
 
-def test_an_hour_of_samples_gives_the_windows_of_their_definition() -> None:
+def test_an_hour_of_samples_gives_the_windows_of_their_definition():
     """Three machines, one hour, samples in order."""
     rng = random.Random(1)
     samples = [sample(m, slot, rng) for slot in range(360) for m in ("a", "b", "c")]
@@ -89,7 +88,7 @@ def test_an_hour_of_samples_gives_the_windows_of_their_definition() -> None:
     assert_matches(ring, samples)
 
 
-def test_two_days_keep_windows_of_the_last_hour_and_peaks_of_both_days() -> None:
+def test_two_days_keep_windows_of_the_last_hour_and_peaks_of_both_days():
     """Windows forget, peaks remember; the peaks are those of the raw samples of two days."""
     rng = random.Random(2)
     samples = [sample("a", slot, rng, n=2) for slot in range(8640 + 5000)]
@@ -100,7 +99,7 @@ def test_two_days_keep_windows_of_the_last_hour_and_peaks_of_both_days() -> None
 
 @settings(max_examples=examples(60, 600), deadline=None)
 @given(data=st.data())
-def test_order_and_repetition_do_not_matter(data: st.DataObject) -> None:
+def test_order_and_repetition_do_not_matter(data):
     """Any order within the ring, any repetition and any batch size leave bit-equal state."""
     rng = random.Random(data.draw(st.integers(0, 2**32)))
     machines = ["a", "b", "c", "d"][: data.draw(st.integers(1, 4))]
@@ -131,7 +130,7 @@ def test_order_and_repetition_do_not_matter(data: st.DataObject) -> None:
 
 @settings(max_examples=examples(40, 400), deadline=None)
 @given(data=st.data())
-def test_gaps_of_any_length_forget_what_is_older_than_the_ring(data: st.DataObject) -> None:
+def test_gaps_of_any_length_forget_what_is_older_than_the_ring(data):
     """Samples in order with gaps up to days: the same as the oracle, peaks included, whatever the batches."""
     rng = random.Random(data.draw(st.integers(0, 2**32)))
     steps = data.draw(st.lists(st.sampled_from([1, 1, 1, 2, 5, 61, 359, 360, 361, 900, 9000]), min_size=1, max_size=80))
@@ -142,7 +141,7 @@ def test_gaps_of_any_length_forget_what_is_older_than_the_ring(data: st.DataObje
     assert_matches(ring, samples)
 
 
-def test_a_sample_older_than_the_ring_is_late_and_refreshes_nothing() -> None:
+def test_a_sample_older_than_the_ring_is_late_and_refreshes_nothing():
     """The very slot that leaves the ring is late, the one after it is not."""
     rng = random.Random(3)
     ring, _ = fold_all([sample("a", 1000, rng)])
@@ -153,7 +152,7 @@ def test_a_sample_older_than_the_ring_is_late_and_refreshes_nothing() -> None:
     assert (kept.late, kept.accepted) == (0, 1)
 
 
-def test_of_two_samples_for_a_slot_the_larger_wins_whatever_comes_first() -> None:
+def test_of_two_samples_for_a_slot_the_larger_wins_whatever_comes_first():
     """More readings beat fewer; at equal readings the later boot, then the later number."""
     rng = random.Random(4)
     few, many = sample("a", 5, rng, n=4, boot=9), sample("a", 5, rng, n=6, boot=1)
@@ -165,7 +164,7 @@ def test_of_two_samples_for_a_slot_the_larger_wins_whatever_comes_first() -> Non
             assert_matches(ring, [many, rebooted])
 
 
-def test_a_machine_is_active_for_three_of_its_intervals() -> None:
+def test_a_machine_is_active_for_three_of_its_intervals():
     """Three minutes at least; a slow machine is given longer."""
     rng = random.Random(8)
     slow = msgspec.structs.replace(sample("slow", 0, rng), interval_s=300.0)
@@ -174,7 +173,7 @@ def test_a_machine_is_active_for_three_of_its_intervals() -> None:
     assert [active(ring, newest + after_s) for after_s in (170, 200, 890, 910)] == [2, 1, 1, 0]
 
 
-def test_a_silent_machine_is_dropped_and_the_others_stay() -> None:
+def test_a_silent_machine_is_dropped_and_the_others_stay():
     """Dropping moves rows, never contents."""
     rng = random.Random(7)
     samples = [sample("old", 0, rng)] + [sample("new", s, rng) for s in range(8700, 8760)]
@@ -195,7 +194,7 @@ def test_a_silent_machine_is_dropped_and_the_others_stay() -> None:
         ("a backlog teaches nothing", [0.1, 1800.0], -0.1),
     ],
 )
-def test_skew_is_learned_from_the_least_delay(name: str, delays: list[float], wanted: float) -> None:
+def test_skew_is_learned_from_the_least_delay(name, delays, wanted):
     """The least delay of live samples is the clock's error."""
     rng = random.Random(8)
     ring = Ring()
@@ -205,10 +204,10 @@ def test_skew_is_learned_from_the_least_delay(name: str, delays: list[float], wa
     assert skew_s(ring, np.array([0]))[0] == pytest.approx(wanted, abs=1e-6), name
 
 
-def test_a_large_offset_costs_no_digits() -> None:
+def test_a_large_offset_costs_no_digits():
     """64 GiB with a spread of 1 byte keeps its std, after a hundred thousand samples."""
 
-    def one(slot: int) -> Sample:
+    def one(slot):
         mean = 2.0**36 + (slot % 3)
         m = Moments(10, mean, 2.5, mean + 1, 2.0**37)
         return Sample(v=1, machine="a", boot=1, seq=slot, at=START + slot * 10.0 + 1, interval_s=10.0, memory=m)

@@ -1,7 +1,6 @@
 """Usage by instance: each report counts once, by its time; what is kept is bounded; nothing depends on a clock."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ START = 1_790_000_000.0
 DAYS = Zone().day_numbers
 
 
-def report(at: float, system: float | None = None, **cpu: float | None) -> InstanceReport:
+def report(at, system=None, **cpu):
     """A report of instances' cores, ``at`` seconds after START."""
     entries = {name: InstanceMeans(cpu=used, memory=None if used is None else used * 1e9) for name, used in cpu.items()}
     return InstanceReport(
@@ -27,7 +26,7 @@ def report(at: float, system: float | None = None, **cpu: float | None) -> Insta
     )
 
 
-def state(usage: InstanceUsage) -> dict[str, Any]:
+def state(usage):
     """Every figure by pair."""
     return {
         name: {column: getattr(usage, column)[..., row].tolist() for column in COLUMNS}
@@ -35,7 +34,7 @@ def state(usage: InstanceUsage) -> dict[str, Any]:
     }
 
 
-def applied(*reports: tuple[str, InstanceReport], **more: Any) -> InstanceUsage:
+def applied(*reports, **more):
     """The figures after these reports, each applied by itself."""
     usage = InstanceUsage(**more)
     for one in reports:
@@ -43,20 +42,20 @@ def applied(*reports: tuple[str, InstanceReport], **more: Any) -> InstanceUsage:
     return usage
 
 
-def figure(usage: InstanceUsage, name: str, machine: str, instance_id: str) -> Any:
+def figure(usage, name, machine, instance_id):
     """One figure of one pair; of CPU where it has resources."""
     values = getattr(usage, name)[..., usage.row[pair_name(machine, instance_id)]]
     return float(values[0]) if values.ndim else float(values)
 
 
-def test_no_pair_takes_more_than_64_bytes() -> None:
+def test_no_pair_takes_more_than_64_bytes():
     """Of cpu, memory, nic and disk, beside its name."""
     usage = applied(("m", report(0, a=1.0)))
     per_pair = sum(getattr(usage, name)[..., 0].nbytes for name in COLUMNS)
     assert per_pair - 8 * (len(RESOURCES) - 4) <= 64
 
 
-def oracle(values: list[tuple[float, float | None]]) -> tuple[float, float, float, float]:
+def oracle(values):
     """The formulas of `schemas.tables.instance_table`, one report after another, of (time, cores)."""
     recent = daily = variance = peak = math.nan
     before = None
@@ -79,7 +78,7 @@ STEPS = st.lists(st.tuples(st.floats(10, 40_000), st.floats(0, 64, width=32) | s
 
 
 @given(STEPS)
-def test_the_figures_are_those_of_the_formulas(steps: list[tuple[float, float | None]]) -> None:
+def test_the_figures_are_those_of_the_formulas(steps):
     """Whatever the pace, with gaps of hours and reports that do not know a resource."""
     times = np.cumsum([step for step, _ in steps]).tolist()
     values = [(at, cores) for at, (_, cores) in zip(times, steps, strict=True)]
@@ -98,7 +97,7 @@ LOG = st.lists(
 
 @given(LOG, st.data())
 @settings(deadline=None)
-def test_batches_and_repeats_change_nothing(log: list[tuple[str, int, dict[str, float]]], data: st.DataObject) -> None:
+def test_batches_and_repeats_change_nothing(log, data):
     """However the log is cut, and with any part of it read again, the figures are those of one by one, once."""
     reports = [(machine, report(60.0 * at, **cpu)) for (machine, at), cpu in {one[:2]: one[2] for one in log}.items()]
     once = applied(*reports)
@@ -116,7 +115,7 @@ def test_batches_and_repeats_change_nothing(log: list[tuple[str, int, dict[str, 
     assert repr(state(usage)) == repr(state(once))
 
 
-def test_a_late_report_makes_no_instance() -> None:
+def test_a_late_report_makes_no_instance():
     """What ended before the machine's last report is not brought back by an older one."""
     usage = applied(("m", report(120, a=1.0)))
     result = usage.apply([("m", report(60, a=2.0, gone=1.0))], DAYS)
@@ -124,7 +123,7 @@ def test_a_late_report_makes_no_instance() -> None:
     assert list(usage.row) == [pair_name("m", ""), pair_name("m", "a")]
 
 
-def test_parts_of_a_report_count_each() -> None:
+def test_parts_of_a_report_count_each():
     """They have one time; the system is in the first."""
     parts = [report(60, system=0.5, a=1.0), report(60, b=2.0)]
     usage = applied(("m", parts[0]), ("m", parts[1]))
@@ -132,7 +131,7 @@ def test_parts_of_a_report_count_each() -> None:
     assert usage.instances == 2
 
 
-def test_what_was_there_before_the_first_report_is_partial() -> None:
+def test_what_was_there_before_the_first_report_is_partial():
     """An instance of a machine's first report may be older; one that comes later has all its past here."""
     usage = applied(("m", report(0, a=1.0)), ("m", report(60, a=1.0, b=1.0)), ("n", report(60, c=1.0)))
     assert {name.replace("\t", "/"): int(usage.partial[row]) for name, row in usage.row.items()} == {
@@ -141,7 +140,7 @@ def test_what_was_there_before_the_first_report_is_partial() -> None:
     assert figure(usage, "since", "m", "b") == START + 60
 
 
-def test_the_peak_is_of_the_local_day() -> None:
+def test_the_peak_is_of_the_local_day():
     """Days are cut where the setting says; a report that ends at midnight is of the day before."""
     midnight = 1_790_035_200.0 - START  # in UTC
     usage = applied(*(("m", report(midnight + after, a=cores)) for after, cores in ((-60, 5.0), (0, 7.0), (60, 1.0))))
@@ -152,7 +151,7 @@ def test_the_peak_is_of_the_local_day() -> None:
     assert figure(india, "day_peak", "m", "a") == 5.0
 
 
-def test_beyond_the_bound_the_longest_silent_go() -> None:
+def test_beyond_the_bound_the_longest_silent_go():
     """A tenth at once, counted; who reported lately stays."""
     usage = InstanceUsage(pairs_max=20)
     for number in range(18):
@@ -165,7 +164,7 @@ def test_beyond_the_bound_the_longest_silent_go() -> None:
     assert {pair_name("x", f"i{n}") for n in range(5)} <= usage.row.keys()
 
 
-def test_a_machine_that_makes_up_ids_drives_out_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_makes_up_ids_drives_out_its_own(monkeypatch):
     """Others keep theirs, although they are silent for longer."""
     monkeypatch.setattr(instance_usage, "MACHINE_PAIRS_MAX", 10)
     usage = applied(("honest", report(0, a=1.0)))
@@ -176,7 +175,7 @@ def test_a_machine_that_makes_up_ids_drives_out_its_own(monkeypatch: pytest.Monk
     assert len(usage) <= 2 + 10
 
 
-def test_the_silent_and_the_forgotten_are_dropped() -> None:
+def test_the_silent_and_the_forgotten_are_dropped():
     """By the time of their last report; figures of the others stay as they are."""
     usage = applied(("m", report(0, a=1.0)), ("n", report(60, b=2.0)), ("m", report(120, c=3.0)))
     before = state(usage)
@@ -196,7 +195,7 @@ pairs = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99)), max_size=60)
 
 
 @given(pairs, st.integers(1, 40), st.integers(1, 20))
-def test_the_bounds_hold_and_the_newest_stay(rows: list[tuple[int, int]], most: int, of_machine: int) -> None:
+def test_the_bounds_hold_and_the_newest_stay(rows, most, of_machine):
     """No machine has more than it may, nor all together; what goes is not newer than what stays of its machine."""
     machines = np.array([machine for machine, _ in rows], np.intp)
     at = np.array([float(moment) for _, moment in rows])
@@ -212,7 +211,7 @@ def test_the_bounds_hold_and_the_newest_stay(rows: list[tuple[int, int]], most: 
         assert len(kept) == len(rows)
 
 
-def test_more_than_the_machine_has_is_not_measured() -> None:
+def test_more_than_the_machine_has_is_not_measured():
     """A counter that leapt costs its own number: not the memory beside it, no other, nor what was known before."""
     usage, most = InstanceUsage(), np.full((1, len(RESOURCES)), np.nan)
     most[0, 0] = 4.0 * 1.01

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schemas.messages.sample import MachineFacts, Message, encode
+from schemas.messages.sample import MachineFacts, encode
 from schemas.values.hosts import host_key
 from streams.fold.batch import Arrived
 from streams.fold.fact_changes import CHANGE_S, FactChanges
@@ -20,21 +20,21 @@ from tests.streams.batches import START, sample
 from tests.streams.state.test_partition import partition
 
 
-def of(host: str, slot: int, **more: object) -> Message:
+def of(host, slot, **more):
     """A sample of machine ``m`` from a host ("": it says none)."""
     return sample("m", slot, host_id=host, **more)
 
 
-def facts_of(host: str, slot: int) -> Message:
+def facts_of(host, slot):
     return MachineFacts(v=1, machine="m", boot=1, at=START + slot * 10, labels={"by": host}, host_id=host)
 
 
-def log_of(messages: list[Message]) -> list[Arrived]:
+def log_of(messages):
     """A log that the broker took at once."""
     return [Arrived(k, encode(one), one.at + 1, b"m") for k, one in enumerate(messages)]
 
 
-def fold(state: Partition, messages: list[Message]) -> list[str]:
+def fold(state, messages):
     """Fold messages one by one; return "" for each that was taken, else why not."""
     found = []
     for one in log_of(messages):
@@ -64,7 +64,7 @@ HELD_SLOTS = int(HELD_S // 10)
         pytest.param([facts_of("b", 0), of("a", 1), facts_of("b", 2)], ["", "", TAKEN], id="facts take no name"),
     ],
 )
-def test_which_host_goes_on(messages: list[Message], found: list[str]) -> None:
+def test_which_host_goes_on(messages, found):
     """Counted by reason, told of by machine."""
     state = partition()
     assert fold(state, messages) == found
@@ -75,7 +75,7 @@ def test_which_host_goes_on(messages: list[Message], found: list[str]) -> None:
         assert state.taken_lately(refused[-1].at + 901) == {}
 
 
-def test_what_is_refused_leaves_no_trace_in_the_windows() -> None:
+def test_what_is_refused_leaves_no_trace_in_the_windows():
     """Nor does it hold the name."""
     state, alone = partition(), partition()
     fold(state, [of("a", 0), of("b", 1), of("a", 1), of("b", 2, boot=9), of("a", 2)])
@@ -87,7 +87,7 @@ def test_what_is_refused_leaves_no_trace_in_the_windows() -> None:
 @settings(max_examples=examples(40, 400), deadline=None)
 @given(seed=st.integers(0, 2**16), cuts=st.sets(st.integers(1, 59), max_size=12))
 @example(seed=47, cuts=set())  # the new owner's facts are recorded before its first sample
-def test_batches_do_not_matter(seed: int, cuts: set[int]) -> None:
+def test_batches_do_not_matter(seed, cuts):
     """Owners, windows, facts and refusals are those of the log read one by one."""
     rng = random.Random(seed)
     slot, messages = 0, []
@@ -107,7 +107,7 @@ def test_batches_do_not_matter(seed: int, cuts: set[int]) -> None:
     assert state.facts == one_by_one.facts
 
 
-def test_a_log_read_again_onto_its_state_refuses_what_it_refused() -> None:
+def test_a_log_read_again_onto_its_state_refuses_what_it_refused():
     """Samples of the host that had the name before are taken again; those refused then are refused again."""
     messages = [of("a", 0), of("b", 1), of("a", 2), of("b", HELD_SLOTS + 4), of("a", HELD_SLOTS + 5)]
     state = partition()
@@ -116,7 +116,7 @@ def test_a_log_read_again_onto_its_state_refuses_what_it_refused() -> None:
     assert fold(state, messages) == first
 
 
-def test_the_owner_is_stored_with_the_vitals() -> None:
+def test_the_owner_is_stored_with_the_vitals():
     """A worker that resumes refuses on."""
     state = partition()
     fold(state, [of("a", 0)])
@@ -137,13 +137,13 @@ def test_the_owner_is_stored_with_the_vitals() -> None:
         ("each by itself", [("a", 0), ("b", 1), ("a", 2), ("b", 3)], [True, True, False, False]),
     ],
 )
-def test_when_a_change_is_told(name: str, steps: list[tuple[str, float]], told: list[bool]) -> None:
+def test_when_a_change_is_told(name, steps, told):
     """At once, unless the machine's last one was told less than `CHANGE_S` ago."""
     changes = FactChanges()
     assert [changes.tell(machine, at) for machine, at in steps] == told, name
 
 
-def test_what_was_dropped_is_not_told() -> None:
+def test_what_was_dropped_is_not_told():
     """Its next change is a first one again."""
     changes = FactChanges()
     changes.tell("a", 0.0)
@@ -154,7 +154,7 @@ def test_what_was_dropped_is_not_told() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 5)), max_size=60))
-def test_every_change_is_told_within_the_bound(steps: list[tuple[str, float]]) -> None:
+def test_every_change_is_told_within_the_bound(steps):
     """None is lost, none waits longer than `CHANGE_S` while messages come, and none comes too often."""
     changes, now_s, waiting, last = FactChanges(), 0.0, dict[str, float](), dict[str, float]()
     for machine, pause_s in [*steps, *[("d", 1.0)] * 12]:

@@ -3,7 +3,6 @@
 import math
 from datetime import datetime
 from functools import cache
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -28,19 +27,19 @@ ROW = np.array([0])
 BATCH = 180
 
 
-def epoch(zone: str, *moment: int) -> float:
+def epoch(zone, *moment):
     """The epoch second of a local time."""
-    return datetime(*moment, tzinfo=ZoneInfo(zone)).timestamp()  # type: ignore[misc]
+    return datetime(*moment, tzinfo=ZoneInfo(zone)).timestamp()
 
 
 @cache
-def load(begin: int) -> Any:
+def load(begin):
     """Slot means [slots, R] of three days with a peak in some minute of most hours."""
     rng = np.random.default_rng(begin)
     return rng.uniform(0, 10, (3 * 8640, R)) + 50 * (rng.random((3 * 8640, 1)) < 0.01)
 
 
-def wanted(slots: Any, means: Any, begin: float, end: float) -> Any:
+def wanted(slots, means, begin, end):
     """The highest one-minute mean of [begin, end) straight from the slots; NaN when there is none.
 
     The minute that is not over counts only if there is no other.
@@ -56,7 +55,7 @@ def wanted(slots: Any, means: Any, begin: float, end: float) -> Any:
     return (sums / np.bincount(place)[:, None]).max(axis=0)
 
 
-def fold_from(begin: float, end: float, zone: str, keep: Any = None) -> tuple[Ring, Any, Any]:
+def fold_from(begin, end, zone, keep=None):
     """Fold what lies between two moments in batches, as a worker would in that zone; return slots and means too."""
     ring, cut = Ring(), Zone(zone)
     slots = np.arange(int(begin // 10), int(end // 10))
@@ -71,9 +70,9 @@ def fold_from(begin: float, end: float, zone: str, keep: Any = None) -> tuple[Ri
     return ring, slots, means
 
 
-def assert_peaks(ring: Ring, slots: Any, means: Any, zone: str) -> dict[str, Any]:
+def assert_peaks(ring, slots, means, zone):
     """Today's and yesterday's peak are the oracle's for the local days of the newest slot."""
-    got: dict[str, Any] = day_peaks(ring, ROW, Zone(zone))
+    got = day_peaks(ring, ROW, Zone(zone))
     yesterday, today, tomorrow = oracle.zone_days(float(slots[-1] * 10), zone)
     assert got["peak_day"][0] == today
     np.testing.assert_allclose(got["peak_today"][0], wanted(slots, means, today, tomorrow), rtol=1e-6)
@@ -83,7 +82,7 @@ def assert_peaks(ring: Ring, slots: Any, means: Any, zone: str) -> dict[str, Any
     return got
 
 
-def assert_time_of_peak(got: dict[str, Any], name: str, slots: Any, means: Any, begin: float, end: float) -> None:
+def assert_time_of_peak(got, name, slots, means, begin, end):
     """The highest minute is in the hour, or is the minute, that the column names; an earlier hour is not as high."""
     at = got["peak_day"][0] + got[f"peak_{name}_s"][0].astype(np.float64)
     peak = got[f"peak_{name}"][0]
@@ -116,7 +115,7 @@ INTO_S = [10, 40 * 60, 2 * HOUR, 12 * HOUR + 50, 22 * HOUR + 1800][:: 1 if LONG 
 @pytest.mark.long
 @each_row(("name", "zone", "day"), ZONES)
 @each_row("into_s", INTO_S)
-def test_peaks_are_of_local_days(name: str, zone: str, day: tuple[int, int, int], into_s: int) -> None:
+def test_peaks_are_of_local_days(name, zone, day, into_s):
     """At any hour of the day, both days are whole: from the first minute of yesterday, 48 hours back and more."""
     today = oracle.zone_days(epoch(zone, *day, 12), zone)[1]
     ring, slots, means = fold_from(today - 27 * HOUR, today + into_s, zone)
@@ -125,7 +124,7 @@ def test_peaks_are_of_local_days(name: str, zone: str, day: tuple[int, int, int]
 
 
 @each_row(("name", "zone", "day"), ZONES)
-def test_the_last_minute_of_a_day_is_still_its_own(name: str, zone: str, day: tuple[int, int, int]) -> None:
+def test_the_last_minute_of_a_day_is_still_its_own(name, zone, day):
     """Just before and after midnight, also where the day has 23 or 25 hours."""
     _, today, tomorrow = oracle.zone_days(epoch(zone, *day, 12), zone)
     ring, slots, means = fold_from(today - 25 * HOUR, tomorrow, zone)
@@ -149,9 +148,7 @@ def test_the_last_minute_of_a_day_is_still_its_own(name: str, zone: str, day: tu
         ("since an hour ago", -11 * HOUR, True, True),
     ],
 )
-def test_peaks_say_since_when_they_know(
-    name: str, begins_before_s: int, partial_yesterday: bool, partial_today: bool
-) -> None:
+def test_peaks_say_since_when_they_know(name, begins_before_s, partial_yesterday, partial_today):
     """``peak_since`` later than a day's start marks that day's peak as partial."""
     zone = "Asia/Kolkata"
     yesterday, today, _ = oracle.zone_days(epoch(zone, 2026, 6, 10, 12), zone)
@@ -169,11 +166,11 @@ def test_peaks_say_since_when_they_know(
     zone=st.sampled_from([z for _, z, _ in ZONES]),
     late=st.integers(0, 300),
 )
-def test_gaps_hide_only_what_fell_into_them(gaps: list[tuple[int, int]], zone: str, late: int) -> None:
+def test_gaps_hide_only_what_fell_into_them(gaps, zone, late):
     """With any part of two days missing, the peaks are those of what came."""
     begin = epoch(zone, 2026, 10, 24)
 
-    def keep(slots: Any) -> Any:
+    def keep(slots):
         there = np.ones(len(slots), bool)
         for start, length in gaps:
             there &= ~((slots >= begin // 10 + start) & (slots < begin // 10 + start + length))
@@ -184,7 +181,7 @@ def test_gaps_hide_only_what_fell_into_them(gaps: list[tuple[int, int]], zone: s
     assert_peaks(ring, slots, means, zone)
 
 
-def test_minutes_that_arrive_late_within_the_ring_still_count() -> None:
+def test_minutes_that_arrive_late_within_the_ring_still_count():
     """A peak delivered half an hour after its time is in today's peak."""
     begin = epoch("UTC", 2026, 6, 10, 3)
     ring = Ring()
@@ -194,7 +191,7 @@ def test_minutes_that_arrive_late_within_the_ring_still_count() -> None:
 
 
 @pytest.mark.parametrize(("interval_s", "each_minute"), [(10, 6), (30, 2), (60, 1)])
-def test_a_peak_does_not_fall_while_its_minute_fills(interval_s: int, each_minute: int) -> None:
+def test_a_peak_does_not_fall_while_its_minute_fills(interval_s, each_minute):
     """A minute that begins with a burst counts when it is over, with its mean; today's peak only rises."""
     begin = epoch("UTC", 2026, 6, 10, 3)
     ring, seen = Ring(), []
@@ -209,20 +206,20 @@ def test_a_peak_does_not_fall_while_its_minute_fills(interval_s: int, each_minut
         assert seen[each_minute * 2 - 2] == 6.0
 
 
-def test_machines_in_different_days_each_get_their_own() -> None:
+def test_machines_in_different_days_each_get_their_own():
     """Around midnight one machine is in the new day while another is still in the old one."""
     midnight = epoch("Europe/Berlin", 2026, 6, 10)
     ring, zone = Ring(), Zone("Europe/Berlin")
     fold(ring, batch_of(["early", "late"], [midnight - 1000, midnight - 1000], [9.0, 8.0]))
     fold(ring, batch_of(["early", "late"], [midnight - 5, midnight + 5], [1.0, 2.0]))
-    got: dict[str, Any] = day_peaks(ring, np.array([0, 1]), zone)
+    got = day_peaks(ring, np.array([0, 1]), zone)
     assert list(got["peak_day"]) == [midnight - 24 * HOUR, midnight]
     assert list(got["peak_today"][:, 0]) == [9.0, 2.0]
     assert math.isnan(got["peak_yesterday"][0, 0])
     assert got["peak_yesterday"][1, 0] == 8.0
 
 
-def test_an_unknown_zone_is_refused_by_name() -> None:
+def test_an_unknown_zone_is_refused_by_name():
     """One line with the setting and the value."""
     for name in ("Mars/Olympus", "", "../etc/passwd"):
         with pytest.raises(ValueError, match=r"^time_zone: ") as error:
@@ -243,7 +240,7 @@ def test_an_unknown_zone_is_refused_by_name() -> None:
         ("the latest that is read", 1e11, 9_999_999_999),
     ],
 )
-def test_an_interval_belongs_to_the_slot_it_ends_in(name: str, at: float, slot: int) -> None:
+def test_an_interval_belongs_to_the_slot_it_ends_in(name, at, slot):
     """A slot holds the moment just before the interval's end."""
     assert slot_of(np.array([at]))[0] == slot, name
 
@@ -252,13 +249,13 @@ SLOTS = 500
 LOG_BATCH = 20
 
 
-def log() -> list[Arrived]:
+def log():
     """Samples of two machines over more than an hour; those of one begin late."""
     samples = [sample(m, slot, seq=slot) for slot in range(SLOTS) for m in ("a", "b") if slot >= 150 or m == "a"]
     return [Arrived(n, encode(one), one.at + 0.05, one.machine.encode()) for n, one in enumerate(samples)]
 
 
-def partition(zone: str) -> Partition:
+def partition(zone):
     return Partition(0, Table((300, 900, 3600), Zone(zone)))
 
 
@@ -275,9 +272,7 @@ def partition(zone: str) -> Partition:
         pytest.param("UTC", 5, 0, (0, 25), (0, 25), id="an hour in which nothing was"),
     ],
 )
-def test_a_lost_hour(
-    zone: str, lost: int, first_slot: int, while_read: tuple[int, int], known_from: tuple[int, int]
-) -> None:
+def test_a_lost_hour(zone, lost, first_slot, while_read, known_from):
     """While the log is read the peaks are known from its end on, then from where the log begins (minutes)."""
     whole, again, messages = partition(zone), partition(zone), log()
     for state in (whole, again):

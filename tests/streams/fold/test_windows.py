@@ -1,8 +1,6 @@
 """Window statistics against numpy: percentiles, moments, coverage, and what happens after millions of samples."""
 
 import tracemalloc
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +23,7 @@ WINDOWS = (300, 900, 3600)
 ROW = np.array([0])
 
 
-def filled_ring(slots: Any, means: Any, **more: Any) -> Ring:
+def filled_ring(slots, means, **more):
     """A ring of one machine whose slots hold these means."""
     ring = Ring()
     fold(ring, batch_of(["m"] * len(slots), START + np.asarray(slots) * 10.0 + 5, means, **more))
@@ -39,7 +37,7 @@ def filled_ring(slots: Any, means: Any, **more: Any) -> Ring:
     ties=st.booleans(),
     absent=st.sampled_from([0.0, 0.3]),
 )
-def test_percentiles_are_numpys_for_any_fill_pattern(pattern: set[int], seed: int, ties: bool, absent: float) -> None:
+def test_percentiles_are_numpys_for_any_fill_pattern(pattern, seed, ties, absent):
     """Over the filled slot means of each window and resource, with gaps, ties and slots that lack the resource."""
     rng = np.random.default_rng(seed)
     slots = np.array(sorted(pattern))
@@ -66,9 +64,7 @@ def test_percentiles_are_numpys_for_any_fill_pattern(pattern: set[int], seed: in
     offset=st.sampled_from([0.0, 1e9, 2.0**36]),
     spread=st.sampled_from([0.5, 100.0, 1e6]),
 )
-def test_mean_std_and_max_are_those_of_all_raw_readings(
-    pattern: set[int], seed: int, offset: float, spread: float
-) -> None:
+def test_mean_std_and_max_are_those_of_all_raw_readings(pattern, seed, offset, spread):
     """Whatever each slot holds, the window is what numpy says of the concatenated readings, also on a large offset."""
     rng = np.random.default_rng(seed)
     slots = np.array(sorted(pattern))
@@ -85,7 +81,7 @@ def test_mean_std_and_max_are_those_of_all_raw_readings(
         assert columns["max"][0, w, 0] == np.float32(inside.max())
 
 
-def test_a_window_without_readings_is_nan_with_coverage_zero() -> None:
+def test_a_window_without_readings_is_nan_with_coverage_zero():
     """A resource that is never given, and one last given before the window, are unknown and not zero."""
     means = np.full((361, R), np.nan)
     means[:, 0] = 2.0
@@ -100,7 +96,7 @@ def test_a_window_without_readings_is_nan_with_coverage_zero() -> None:
     np.testing.assert_array_equal(columns["std"][0, :, 0], 0)
 
 
-def test_what_left_the_ring_leaves_nothing_behind() -> None:
+def test_what_left_the_ring_leaves_nothing_behind():
     """An hour after a burst, with its slots empty since, its maximum and mean are gone; also for slots of 1970."""
     for first in (-START, 0.0):
         ring = Ring()
@@ -113,7 +109,7 @@ def test_what_left_the_ring_leaves_nothing_behind() -> None:
         np.testing.assert_array_equal(columns["filled"][0], 1)
 
 
-def test_usage_by_class_goes_with_its_sample() -> None:
+def test_usage_by_class_goes_with_its_sample():
     """A slot set again by a sample without classes, or one that left the ring, no longer counts for the class."""
     ring = Ring()
     for slot, more in ((0, 4.0), (1, 8.0)):
@@ -141,9 +137,7 @@ def test_usage_by_class_goes_with_its_sample() -> None:
         ("every hour, longer than two windows", 3600, 60, (1, 1, 1)),
     ],
 )
-def test_coverage_is_of_the_slots_the_interval_can_fill(
-    name: str, interval_s: float, minutes: int, wanted: tuple[float, ...]
-) -> None:
+def test_coverage_is_of_the_slots_the_interval_can_fill(name, interval_s, minutes, wanted):
     """A slower machine is not warming for its interval; a young one is, whatever its interval."""
     count = int(minutes * 60 // interval_s)
     ring = Ring()
@@ -156,7 +150,7 @@ def test_coverage_is_of_the_slots_the_interval_can_fill(
 
 @settings(max_examples=examples(80, 800), deadline=None)
 @given(interval_s=st.floats(10, 300), phase_s=st.floats(0, 300), lost=st.integers(0, 2))
-def test_any_interval_and_phase_cover_their_windows_after_an_hour(interval_s: float, phase_s: float, lost: int) -> None:
+def test_any_interval_and_phase_cover_their_windows_after_an_hour(interval_s, phase_s, lost):
     """Coverage is 1 with nothing lost and never above; a lost sample shows as one slot of those it can fill."""
     at = START + phase_s + np.arange(int(3900 // interval_s)) * interval_s
     keep = np.ones(len(at), bool)
@@ -170,7 +164,7 @@ def test_any_interval_and_phase_cover_their_windows_after_an_hour(interval_s: fl
         assert columns["coverage"][0, w, 0] >= (can_fill - lost) / can_fill - 1e-6
 
 
-def test_rows_may_be_asked_for_in_any_order_and_number() -> None:
+def test_rows_may_be_asked_for_in_any_order_and_number():
     """More machines than a ring has slots, and a few out of order, give the same rows."""
     ring = Ring()
     machines = [f"m{i}" for i in range(400)]
@@ -198,7 +192,7 @@ def test_rows_may_be_asked_for_in_any_order_and_number() -> None:
         ("negative", (-300, 300)),
     ],
 )
-def test_windows_that_the_ring_cannot_hold_are_refused(name: str, windows_s: tuple[int, ...]) -> None:
+def test_windows_that_the_ring_cannot_hold_are_refused(name, windows_s):
     """With one line that names the setting and the value."""
     with pytest.raises(
         ValueError, match=r"^windows_s: expected ascending multiples of 10 s up to 3600 s, got "
@@ -208,7 +202,7 @@ def test_windows_that_the_ring_cannot_hold_are_refused(name: str, windows_s: tup
 
 
 @pytest.mark.long
-def test_memory_stays_flat_however_many_samples_come() -> None:
+def test_memory_stays_flat_however_many_samples_come():
     """8 kB a machine and resource at most, and the same after many hours as after two."""
     machines = effort(40, 200)
     names = [f"machine-{i:04d}.example.org" for i in range(machines)]
@@ -235,13 +229,13 @@ READINGS = hnp.arrays(
 OFFSETS = st.sampled_from([0.0, 1.0, 1e9, 2.0**36])
 
 
-def triple(readings: Any) -> tuple[Any, Any, Any]:
+def triple(readings):
     """The moments of readings as arrays of one; an empty set is all zero."""
     n, mean, m2, _ = moments_of(readings) if len(readings) else (0, 0.0, 0.0, 0.0)
     return np.array([float(n)]), np.array([mean]), np.array([m2])
 
 
-def assert_close(got: tuple[Any, ...], wanted: tuple[Any, ...], scale: float, size: float) -> None:
+def assert_close(got, wanted, scale, size):
     """Counts are equal; mean and m2 agree to rounding at the size of the numbers.
 
     ``size`` is the largest absolute reading, ``scale`` the largest distance from the mean.
@@ -254,7 +248,7 @@ def assert_close(got: tuple[Any, ...], wanted: tuple[Any, ...], scale: float, si
     np.testing.assert_allclose(got[2], wanted[2], rtol=1e-12, atol=atol)
 
 
-def sizes(*parts: Any) -> tuple[float, float]:
+def sizes(*parts):
     """Spread and size of all readings together."""
     every = np.concatenate([np.asarray(p) for p in parts])
     if not len(every):
@@ -262,7 +256,7 @@ def sizes(*parts: Any) -> tuple[float, float]:
     return float(np.ptp(every)), float(np.abs(every).max())
 
 
-def pooled(cells: Sequence[tuple[Any, ...]], shift: float | None = None) -> tuple[Any, Any, Any]:
+def pooled(cells, shift=None):
     """The moments of the union of these sets, about the first that is not empty, or about ``shift``."""
     n, mean, m2 = (np.concatenate([cell[i] for cell in cells]) for i in range(3))
     about_one = np.array(mean[np.argmax(n > 0)] if shift is None else shift)
@@ -272,7 +266,7 @@ def pooled(cells: Sequence[tuple[Any, ...]], shift: float | None = None) -> tupl
 
 
 @given(parts=st.lists(READINGS, min_size=1, max_size=8), offset=OFFSETS)
-def test_pool_equals_numpy_on_the_concatenation(parts: list[Any], offset: float) -> None:
+def test_pool_equals_numpy_on_the_concatenation(parts, offset):
     """Whatever the sets, also when some are empty or far from zero; of nothing the mean is NaN."""
     parts = [part + offset for part in parts]
     got, every = pooled([triple(part) for part in parts]), np.concatenate(parts)
@@ -283,7 +277,7 @@ def test_pool_equals_numpy_on_the_concatenation(parts: list[Any], offset: float)
         assert np.isnan(got[1][0])
 
 
-def test_a_spread_of_1_at_1e9_is_kept_by_a_mean_of_the_set_alone() -> None:
+def test_a_spread_of_1_at_1e9_is_kept_by_a_mean_of_the_set_alone():
     """Of a thousand sets to 1e-9; sums about zero lose it whole."""
     readings = np.random.default_rng(1).normal(0, 1, (1000, 10)) + 1e9
     cells = [triple(row) for row in readings]

@@ -3,14 +3,12 @@
 import signal
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ops.cli.main import main
-from schemas.messages.sample import MachineFacts, Message, Sample, decode
+from schemas.messages.sample import MachineFacts, Sample, decode
 from tests.rows import each_row
 
 WRONG = [
@@ -39,7 +37,7 @@ WRONG = [
 
 
 @each_row(("argv", "name"), WRONG)
-def test_a_wrong_setting_is_one_line_that_names_it(argv: list[str], name: str, capsys: pytest.CaptureFixture[str]):
+def test_a_wrong_setting_is_one_line_that_names_it(argv, name, capsys):
     """Exit code 2, nothing on stdout, one line on stderr."""
     assert main(["fleet", "--dry-run", "--once", *argv]) == 2
     captured = capsys.readouterr()
@@ -49,7 +47,7 @@ def test_a_wrong_setting_is_one_line_that_names_it(argv: list[str], name: str, c
 
 
 @pytest.fixture(autouse=True)
-def restore_signals() -> Iterator[None]:
+def restore_signals():
     """Undo what a command run inside the test process does to its signals."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield
@@ -57,12 +55,12 @@ def restore_signals() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def dry_run(capsys: pytest.CaptureFixture[str], *argv: str) -> list[Message]:
+def dry_run(capsys, *argv):
     assert main(["fleet", "--dry-run", "--once", "--log-level", "error", *argv]) == 0
     return [decode(line.encode()) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_an_hour_of_the_past_covers_every_slot_of_every_machine(capsys: pytest.CaptureFixture[str]):
+def test_an_hour_of_the_past_covers_every_slot_of_every_machine(capsys):
     """Facts first, then time by time: 360 intervals of each machine, ten seconds apart, none in the future."""
     messages = dry_run(capsys, "--machines", "7", "--backfill-s", "3600")
     assert all(isinstance(message, MachineFacts) for message in messages[:7])
@@ -81,7 +79,7 @@ def test_an_hour_of_the_past_covers_every_slot_of_every_machine(capsys: pytest.C
     assert [sample.seq for sample in samples] == [number for number in range(360) for _ in range(7)]
 
 
-def test_the_same_seed_publishes_the_same_samples(capsys: pytest.CaptureFixture[str]):
+def test_the_same_seed_publishes_the_same_samples(capsys):
     """For the intervals that both runs have."""
     runs = [dry_run(capsys, "--machines", "3", "--backfill-s", "60", "--seed", "5") for _ in range(2)]
     first, second = ({(m.machine, m.at): m.cpu for m in run if isinstance(m, Sample)} for run in runs)
@@ -90,7 +88,7 @@ def test_the_same_seed_publishes_the_same_samples(capsys: pytest.CaptureFixture[
     assert all(first[key] == second[key] for key in shared)
 
 
-def test_a_recording_is_replayed_from_its_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_recording_is_replayed_from_its_start(tmp_path, capsys):
     """At thirty times the pace each 10 s interval moves one 300 s cell on; a gap is no sample."""
     cpu = np.arange(40.0)[None, :].repeat(2, axis=0)
     cpu[1, 5] = np.nan

@@ -2,7 +2,6 @@
 
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,12 +26,12 @@ from tests.streams.golden_values import HOUR, POSITION, decode_ring
 WINDOWS = (300, 900, 3600)
 
 
-def values(ring: Ring) -> tuple[bytes, dict[int, bytes], dict[int, bytes]]:
+def values(ring):
     positions = {p: encode_position(ring, p) for p in range(S)}
     return encode_vitals(ring), positions, {h: encode_hour(ring, h) for h in range(HOURS)}
 
 
-def assert_same(got: Ring, wanted: Ring, case: object = "") -> None:
+def assert_same(got, wanted, case=""):
     """Two rings are equal in every array, row and class, to the bit."""
     assert got.machines == wanted.machines, case
     assert got.row == wanted.row
@@ -47,12 +46,12 @@ def assert_same(got: Ring, wanted: Ring, case: object = "") -> None:
 class Stored:
     """What a store holds that is given only what changed, as `streams.worker.store` does."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.vitals = b""
-        self.positions: dict[int, bytes] = {}
-        self.hours: dict[int, bytes] = {}
+        self.positions = {}
+        self.hours = {}
 
-    def write(self, state: Partition) -> Ring:
+    def write(self, state):
         """Take what changed, and return the ring as it would be loaded."""
         self.vitals = encode_vitals(state.ring)
         self.positions |= {int(p): encode_position(state.ring, int(p)) for p in state.positions.nonzero()[0]}
@@ -62,15 +61,15 @@ class Stored:
         state.refresh_table()
         return self.read()
 
-    def read(self) -> Ring:
+    def read(self):
         return decode_ring(self.vitals, self.positions, self.hours)
 
 
-def partition(zone: str = "UTC") -> Partition:
+def partition(zone="UTC"):
     return Partition(0, Table(WINDOWS, Zone(zone)))
 
 
-def arrived(samples: list[Any]) -> list[Arrived]:
+def arrived(samples):
     return [Arrived(i, encode(s), s.at + 0.05, s.machine.encode()) for i, s in enumerate(samples)]
 
 
@@ -88,7 +87,7 @@ HISTORY = st.lists(
 
 @settings(max_examples=examples(8, 300), deadline=None)
 @given(history=HISTORY, seed=st.integers(0, 2**32 - 1), zone=st.sampled_from(["UTC", "Asia/Kathmandu"]))
-def test_what_is_written_is_the_ring(history: list[tuple[str, int, int]], seed: int, zone: str) -> None:
+def test_what_is_written_is_the_ring(history, seed, zone):
     """Grown, dropped, gapped, partly filled: the values a worker writes, only what changed each time, give it back."""
     rng = random.Random(seed)
     state = partition(zone)
@@ -119,7 +118,7 @@ def test_what_is_written_is_the_ring(history: list[tuple[str, int, int]], seed: 
 
 
 @pytest.mark.long
-def test_hours_that_nobody_filled_are_cleared_in_what_is_written() -> None:
+def test_hours_that_nobody_filled_are_cleared_in_what_is_written():
     """An hour's place holds the hour 50 before until it is cleared, in Redis as in memory."""
     state, stored = partition(), Stored()
     for number, minutes in enumerate((*range(0, 51 * 60, 59), *range(75 * 60, 100 * 60, 59))):
@@ -129,7 +128,7 @@ def test_hours_that_nobody_filled_are_cleared_in_what_is_written() -> None:
             assert_same(written, state.ring, minutes)
 
 
-def test_values_that_expired_leave_blanks() -> None:
+def test_values_that_expired_leave_blanks():
     """A position or an hour that Redis no longer has is empty, and the rest is as it was."""
     state = partition()
     state.fold(arrived([sample("a", s) for s in range(100)]))
@@ -142,7 +141,7 @@ def test_values_that_expired_leave_blanks() -> None:
 
 
 @pytest.mark.parametrize(("columns", "cleared"), [(SLOTS, True), (PEAKS, False)])
-def test_a_class_goes_with_the_slots_of_its_place(columns: dict[str, Any], cleared: bool) -> None:
+def test_a_class_goes_with_the_slots_of_its_place(columns, cleared):
     """A position of slots that was lost takes the classes' means there along; an hour of peaks does not."""
     ring = Ring()
     ring.add(["m"])
@@ -151,7 +150,7 @@ def test_a_class_goes_with_the_slots_of_its_place(columns: dict[str, Any], clear
     assert (ring.class_means("batch").at(5, 1) is None) == cleared
 
 
-def test_a_position_written_before_a_machine_joined_leaves_it_blank() -> None:
+def test_a_position_written_before_a_machine_joined_leaves_it_blank():
     """A value may have fewer rows than there are machines now."""
     state = partition()
     state.fold(arrived([sample("a", 1)]))
@@ -163,7 +162,7 @@ def test_a_position_written_before_a_machine_joined_leaves_it_blank() -> None:
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.01, 0.5, 0.9])
-def test_a_cut_value_is_refused(kept: float) -> None:
+def test_a_cut_value_is_refused(kept):
     """Whichever of the three kinds it is."""
     state = partition()
     state.fold(arrived([sample("a", 1)]))
@@ -177,12 +176,12 @@ def test_a_cut_value_is_refused(kept: float) -> None:
             decode_ring(*kind)
 
 
-def test_the_golden_checkpoint_is_read() -> None:
+def test_the_golden_checkpoint_is_read():
     """The golden state: vitals, one position and one hour."""
     ring = decode_ring(golden("vitals"), {POSITION: golden("position")}, {HOUR: golden("hour")})
     assert ring.machines == ["db1.example.org", "db2"]
     head, nan, rest = START // 10, np.nan, R - 4
-    expected: dict[str, Any] = {
+    expected = {
         "head": [head + 900, head + 720],
         "at": [START + 9003.0, START + 7203.0],
         "boot": [7, 1],
@@ -217,7 +216,7 @@ def test_the_golden_checkpoint_is_read() -> None:
     np.testing.assert_array_equal(prod[1], [0.75, 64.0, 0.0, 0.0, *[nan] * rest])
 
 
-def test_a_newer_minor_checkpoint_is_read_without_what_is_unknown() -> None:
+def test_a_newer_minor_checkpoint_is_read_without_what_is_unknown():
     """More vitals, more of each slot and hour, a class this version has no name for."""
     state = golden_state.state()
     vitals, positions, hours = values(state.ring)
@@ -233,7 +232,7 @@ def test_a_newer_minor_checkpoint_is_read_without_what_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("kind", ["vitals", "position", "hour"])
-def test_another_major_checkpoint_is_refused_by_name(kind: str) -> None:
+def test_another_major_checkpoint_is_refused_by_name(kind):
     """Both versions are named."""
     parts = {name: golden(name) for name in ("vitals", "position", "hour")}
     parts[kind] = parts[kind][:7] + b"\x02" + parts[kind][8:]
@@ -241,11 +240,11 @@ def test_another_major_checkpoint_is_refused_by_name(kind: str) -> None:
         decode_ring(parts["vitals"], {POSITION: parts["position"]}, {HOUR: parts["hour"]})
 
 
-def golden(kind: str) -> bytes:
+def golden(kind):
     return (Path(__file__).parent / "golden" / f"{kind}.v1.bin").read_bytes()
 
 
-def newer(raw: bytes, **columns: Any) -> bytes:
+def newer(raw, **columns):
     """The value as a later minor version would write it: with these columns too, and without those that are None."""
     table = decode_table(raw)
     kept = {name: column for name, column in (dict(table.columns) | columns).items() if column is not None}

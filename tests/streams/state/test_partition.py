@@ -3,7 +3,6 @@
 import itertools
 import random
 from collections import Counter
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts, Message, Moments, Sample, Usage, encode
+from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts, Moments, Usage, encode
 from streams.agent.__main__ import run
 from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
@@ -27,29 +26,29 @@ from tests.streams.state.test_checkpoint import assert_same
 WINDOWS = (300, 900, 3600)
 
 
-def partition() -> Partition:
+def partition():
     state = Partition(0, Table(WINDOWS, Zone()))
     state.topic_id = "t1"
     return state
 
 
-def facts(machine: str, at: float, boot: int = 1, **labels: str) -> MachineFacts:
+def facts(machine, at, boot=1, **labels):
     return MachineFacts(v=1, machine=machine, boot=boot, at=at, capacity={"cpu": 4.0}, labels=labels)
 
 
-def message(offset: int, value: bytes | None = None, recorded_at: float = START) -> Arrived:
+def message(offset, value=None, recorded_at=START):
     return Arrived(offset, value, recorded_at, b"m")
 
 
-def log_of(count: int, seed: int) -> list[Arrived]:
+def log_of(count, seed):
     """A log of samples, facts, repeats, old ones and garbage."""
     rng = random.Random(seed)
-    log: list[Arrived] = []
+    log = []
     for offset in range(count):
         slot = 716 + offset // 3  # an hour ends at 720
         kind = rng.random()
         if kind < 0.1:
-            value: bytes | None = rng.choice([None, b"", b"{", b'{"type":"sample","v":2}', b"x" * 20_000])
+            value = rng.choice([None, b"", b"{", b'{"type":"sample","v":2}', b"x" * 20_000])
         elif kind < 0.15:
             value = encode(facts(rng.choice("abc"), START + slot * 10, rack=str(rng.randint(0, 2))))
         elif kind < 0.2:
@@ -62,7 +61,7 @@ def log_of(count: int, seed: int) -> list[Arrived]:
 
 @settings(max_examples=examples(60, 600), deadline=None)
 @given(data=st.data())
-def test_any_delivery_ends_with_the_log_folded_once(data: st.DataObject) -> None:
+def test_any_delivery_ends_with_the_log_folded_once(data):
     """Duplicates, holes, replays, shuffled pieces: in the end the state and the counts are those of one pass."""
     count = data.draw(st.integers(1, 80))
     log = log_of(count, data.draw(st.integers(0, 2**16)))
@@ -75,13 +74,13 @@ def test_any_delivery_ends_with_the_log_folded_once(data: st.DataObject) -> None
     pieces = data.draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(1, 40)), max_size=30))
     mixed = data.draw(st.booleans())
 
-    def fold() -> None:
+    def fold():
         outcome = state.fold_pending()
         refused.extend(arrived.offset for arrived, _ in outcome.refused)
         for name, value in outcome.counts.items():
             counts[name] = counts.get(name, 0) + value
 
-    def deliver(arrived: list[Arrived]) -> None:
+    def deliver(arrived):
         before = state.next_offset
         beyond = state.take(arrived)
         assert beyond is None or beyond > state.next_offset
@@ -125,7 +124,7 @@ def test_any_delivery_ends_with_the_log_folded_once(data: st.DataObject) -> None
         ("nothing", [], [], None),
     ],
 )
-def test_what_is_taken(name: str, offsets: list[int], taken: list[int], beyond: int | None) -> None:
+def test_what_is_taken(name, offsets, taken, beyond):
     """Only the messages that come next, up to the first hole."""
     state = partition()
     state.next_offset = 5
@@ -135,7 +134,7 @@ def test_what_is_taken(name: str, offsets: list[int], taken: list[int], beyond: 
     assert state.position.offset == 5
 
 
-def test_the_position_moves_when_messages_are_folded_not_when_taken() -> None:
+def test_the_position_moves_when_messages_are_folded_not_when_taken():
     """What is written must not claim what is only waiting."""
     state = partition()
     state.changed = False
@@ -147,7 +146,7 @@ def test_the_position_moves_when_messages_are_folded_not_when_taken() -> None:
     assert state.position == Position("t1", 2)
 
 
-def test_every_message_is_counted_once() -> None:
+def test_every_message_is_counted_once():
     """By what became of it; a refused one is kept with its reason and its place."""
     state = partition()
     values = [
@@ -187,7 +186,7 @@ def test_every_message_is_counted_once() -> None:
         ("an earlier boot that goes on", [facts("a", 1, boot=2, zone="x"), facts("a", 9, zone="y")], "y", 2),
     ],
 )
-def test_the_newest_facts_stand(name: str, messages: list[MachineFacts], label: str, version: int) -> None:
+def test_the_newest_facts_stand(name, messages, label, version):
     """Only a change of substance raises their version, which makes scorers read them again."""
     state = partition()
     state.fold([message(i, encode(m)) for i, m in enumerate(messages)])
@@ -196,7 +195,7 @@ def test_the_newest_facts_stand(name: str, messages: list[MachineFacts], label: 
     assert state.changed_facts == {"a"}
 
 
-def test_facts_are_kept_whole() -> None:
+def test_facts_are_kept_whole():
     """Doctor reads there which interfaces count; a change of them alone has scorers read nothing."""
     state, said = partition(), replace(facts("a", 2), interfaces={"names": "bond0, eno1"}, lacks={"disk": "none"})
     state.fold([message(0, encode(facts("a", 1))), message(1, encode(said))])
@@ -204,7 +203,7 @@ def test_facts_are_kept_whole() -> None:
     assert state.facts_version == 1
 
 
-def test_a_label_that_flips_raises_the_version_at_a_bounded_rate() -> None:
+def test_a_label_that_flips_raises_the_version_at_a_bounded_rate():
     """A minute of flips, each in a batch of its own: the newest stand, the version rises every ten seconds."""
     state = partition()
     flips = [facts("a", START + tick, zone=str(tick)) for tick in range(61)]
@@ -220,7 +219,7 @@ def test_a_label_that_flips_raises_the_version_at_a_bounded_rate() -> None:
     assert state.facts_version == 10, "the flip that waited is told when its time has come"
 
 
-def test_a_silent_machine_leaves_with_its_facts_and_the_rest_is_written_again() -> None:
+def test_a_silent_machine_leaves_with_its_facts_and_the_rest_is_written_again():
     """Rows move up, so everything has to be written."""
     state = partition()
     state.fold([message(0, encode(sample("old", 0))), message(1, encode(facts("old", START)))])
@@ -250,9 +249,7 @@ def test_a_silent_machine_leaves_with_its_facts_and_the_rest_is_written_again() 
         ("never heard of", [], START + 1_000, []),
     ],
 )
-def test_a_forgotten_machine_is_dropped_until_it_is_heard_of_again(
-    name: str, messages: list[MachineFacts | Sample], forgotten_at: float, left: list[str]
-) -> None:
+def test_a_forgotten_machine_is_dropped_until_it_is_heard_of_again(name, messages, forgotten_at, left):
     """What was heard until then goes, others stay; a log that is read again ends the same."""
     state = partition()
     for _ in range(2):
@@ -280,9 +277,7 @@ def test_a_forgotten_machine_is_dropped_until_it_is_heard_of_again(
         ("the samples are old, the facts are not", [sample("a", 0), facts("a", START + 80_000)], ["a"]),
     ],
 )
-def test_facts_live_as_long_as_their_machine_is_heard_of(
-    name: str, messages: list[MachineFacts | Sample], left: list[str]
-) -> None:
+def test_facts_live_as_long_as_their_machine_is_heard_of(name, messages, left):
     """A day after its last word a machine's facts go, windows or none, and scorers are told to read again."""
     state = partition()
     state.fold([message(i, encode(m), START + 90_000) for i, m in enumerate(messages)])
@@ -294,7 +289,7 @@ def test_facts_live_as_long_as_their_machine_is_heard_of(
     assert state.changed or left
 
 
-def test_reports_of_instances_are_applied_once_whatever_is_read_again() -> None:
+def test_reports_of_instances_are_applied_once_whatever_is_read_again():
     """With the sample that brings them; a refused sample's report does not count."""
     log = [
         encode(sample("m", slot, instance_report=InstanceReport(
@@ -317,7 +312,7 @@ def test_reports_of_instances_are_applied_once_whatever_is_read_again() -> None:
     assert state.usage.count[row] == 3
 
 
-def test_usage_goes_with_the_silent_and_the_forgotten() -> None:
+def test_usage_goes_with_the_silent_and_the_forgotten():
     """And has the partition written."""
     state = partition()
     for machine in ("m", "n"):
@@ -340,7 +335,7 @@ def test_usage_goes_with_the_silent_and_the_forgotten() -> None:
     assert len(state.usage) == 0
 
 
-def test_only_rows_that_changed_are_computed_again() -> None:
+def test_only_rows_that_changed_are_computed_again():
     """And they are the same as computing all."""
     state, whole = partition(), partition()
     for step in range(40):
@@ -373,9 +368,7 @@ def test_only_rows_that_changed_are_computed_again() -> None:
         max_size=5,
     )
 )
-def test_partitions_refreshed_together_are_as_if_each_alone(
-    flushes: list[list[tuple[int, str, int, str | None]]],
-) -> None:
+def test_partitions_refreshed_together_are_as_if_each_alone(flushes):
     """The same columns, in the same bytes; classes and days included, and what changed by row."""
     together, alone = [partition() for _ in range(3)], [partition() for _ in range(3)]
     slot, offset = 10, itertools.count()
@@ -399,7 +392,7 @@ def test_partitions_refreshed_together_are_as_if_each_alone(
         np.testing.assert_array_equal(one.table.versions, other.table.versions)
 
 
-def test_what_was_refreshed_is_not_computed_again_unless_more_came() -> None:
+def test_what_was_refreshed_is_not_computed_again_unless_more_came():
     """So each write has a greater number than the one before, and rows of samples that came in between."""
     state = partition()
     state.written, state.rows = Written("t1", 0, 0), []
@@ -415,12 +408,12 @@ def test_what_was_refreshed_is_not_computed_again_unless_more_came() -> None:
     assert not state.refreshed
 
 
-def published(shift_s: float) -> list[tuple[float, Message]]:
+def published(shift_s):
     """What an agent publishes whose clock is so far ahead, each with the broker's time."""
-    messages: list[tuple[float, Message]] = []
-    clock: Any = FakeClock(BOOT + 3.5 + shift_s, ticks=45)
+    messages = []
+    clock = FakeClock(BOOT + 3.5 + shift_s, ticks=45)
 
-    def emit(message: Message) -> bool:
+    def emit(message):
         messages.append((clock.epoch_s() - shift_s, message))
         return True
 
@@ -428,7 +421,7 @@ def published(shift_s: float) -> list[tuple[float, Message]]:
     return messages
 
 
-def fold(messages: list[tuple[float, Message]]) -> Partition:
+def fold(messages):
     state = Partition(0, Table((300,), Zone()))
     for offset, (at, message) in enumerate(messages):
         state.fold([Arrived(offset, encode(message), at, b"m1")], at)
@@ -436,7 +429,7 @@ def fold(messages: list[tuple[float, Message]]) -> Partition:
 
 
 @pytest.mark.parametrize("shift_s", [73.0, 8.0, -8.0, -60.0, -4000.0])
-def test_a_clock_that_is_far_off_is_named(shift_s: float) -> None:
+def test_a_clock_that_is_far_off_is_named(shift_s):
     """Whether its samples are refused, corrected no more, or late; for a quarter of an hour."""
     messages = published(shift_s)
     state = fold(messages)
@@ -446,13 +439,13 @@ def test_a_clock_that_is_far_off_is_named(shift_s: float) -> None:
 
 
 @pytest.mark.parametrize("shift_s", [0.0, 3.0, -3.0])
-def test_a_clock_that_is_corrected_is_not_named(shift_s: float) -> None:
+def test_a_clock_that_is_corrected_is_not_named(shift_s):
     """Up to five seconds are learned."""
     messages = published(shift_s)
     assert fold(messages).clocks.off(messages[-1][0]) == {}
 
 
-def test_a_backlog_is_no_clock() -> None:
+def test_a_backlog_is_no_clock():
     """Samples that waited for the broker are sent at once, or one a second."""
     messages = published(0.0)
     for pace_s in (0.001, 1.0):
@@ -460,7 +453,7 @@ def test_a_backlog_is_no_clock() -> None:
         assert fold(sent).clocks.off(sent[-1][0]) == {}
 
 
-def test_a_clock_that_is_right_again_is_named_no_more() -> None:
+def test_a_clock_that_is_right_again_is_named_no_more():
     """By its first sample."""
     wrong, right = published(-60.0), published(0.0)
     assert fold(wrong).clocks.off(wrong[-1][0]) != {}

@@ -2,7 +2,6 @@
 
 import functools
 import random
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from streams.fold.table import Table
 from streams.state.checkpoint import encode_hour, encode_position, encode_vitals
 from streams.state.manifest import Manifest, checksum, decode_manifest
 from streams.state.partition import Partition
-from streams.state.resume import Resumed, Stored, resume
+from streams.state.resume import Stored, resume
 from tests.effort import examples
 from tests.rows import each_row
 from tests.streams.batches import START, sample
@@ -28,18 +27,18 @@ BATCH = 60
 """Messages folded at once; those of a value that is gone are folded one by one."""
 
 
-def partition() -> Partition:
+def partition():
     return Partition(0, Table((300, 900, 3600), Zone()))
 
 
-def log() -> list[Arrived]:
+def log():
     """Samples of three machines over more than an hour, and their facts."""
     messages = [sample(m, slot, seq=slot) for slot in range(SLOTS) for m in "abc"]
     facts = [MachineFacts(v=1, machine=m, boot=1, at=START + 10.0, capacity={"cpu": 4.0}) for m in "abc"]
     return [Arrived(n, encode(one), one.at + 0.05, one.machine.encode()) for n, one in enumerate([*facts, *messages])]
 
 
-def folded() -> Partition:
+def folded():
     """The state after the log."""
     state = partition()
     state.fold(log())
@@ -47,7 +46,7 @@ def folded() -> Partition:
     return state
 
 
-def stored(state: Partition) -> tuple[Stored, Manifest]:
+def stored(state):
     used, ring = len(state.ring), state.ring
     positions = {p: encode_position(ring, p) for p in range(S)}
     hours = {h: encode_hour(ring, h) for h in range(HOURS)}
@@ -61,7 +60,7 @@ def stored(state: Partition) -> tuple[Stored, Manifest]:
     return Stored(encode_vitals(ring), dict(positions), dict(hours), facts), manifest
 
 
-def again(resumed: Resumed, batch: int = BATCH) -> Partition:
+def again(resumed, batch=BATCH):
     """The partition that goes on from what was left, with the log read again from its start."""
     state = partition()
     state.ring, state.facts = resumed.ring, dict(resumed.facts)
@@ -73,7 +72,7 @@ def again(resumed: Resumed, batch: int = BATCH) -> Partition:
     return state
 
 
-def test_state_that_holds_is_the_state() -> None:
+def test_state_that_holds_is_the_state():
     """Nothing is called lost."""
     state = folded()
     values, manifest = stored(state)
@@ -84,7 +83,7 @@ def test_state_that_holds_is_the_state() -> None:
 
 
 @pytest.mark.parametrize("verified", [True, False])
-def test_values_that_are_gone_are_never_taken_for_covered(verified: bool) -> None:
+def test_values_that_are_gone_are_never_taken_for_covered(verified):
     """A quarter of the slots: without a manifest blank; with one also known to be lost, and exact once read again."""
     state = folded()
     values, manifest = stored(state)
@@ -107,7 +106,7 @@ def test_values_that_are_gone_are_never_taken_for_covered(verified: bool) -> Non
     ],
 )
 @each_row("kind", ["vitals", "slots", "peaks", "facts"])
-def test_garbage_is_lost_and_rebuilt(kind: str, garbage: Callable[[bytes], bytes], verified: bool) -> None:
+def test_garbage_is_lost_and_rebuilt(kind, garbage, verified):
     """In any kind of value: the worker goes on and, the log being whole, ends with the same windows."""
     state = folded()
     values, manifest = stored(state)
@@ -135,7 +134,7 @@ WRITTEN = functools.cache(lambda: stored(folded()))
 
 @settings(max_examples=examples(60, 60), deadline=None)
 @given(place=st.integers(0, S - 1), at=st.integers(0, 10_000), bit=st.integers(0, 7))
-def test_a_changed_bit_is_found(place: int, at: int, bit: int) -> None:
+def test_a_changed_bit_is_found(place, at, bit):
     """In any slot value that holds readings, or in the vitals."""
     values, manifest = WRITTEN()
     for name, value in (("slots", values.positions[place]), ("vitals", values.vitals)):
@@ -150,7 +149,7 @@ def test_a_changed_bit_is_found(place: int, at: int, bit: int) -> None:
         assert resume(broken, manifest).lost[name] == 1
 
 
-def test_what_the_log_no_longer_has_stays_uncovered() -> None:
+def test_what_the_log_no_longer_has_stays_uncovered():
     """Its windows cover less, and the peaks are known from after the gap on."""
     state = folded()
     values, manifest = stored(state)
@@ -174,7 +173,7 @@ def test_what_the_log_no_longer_has_stays_uncovered() -> None:
     assert state.table.columns["peak_since"][0] == pytest.approx((head - 109) * 10, abs=120)
 
 
-def test_facts_that_are_gone_are_found() -> None:
+def test_facts_that_are_gone_are_found():
     """One of three; the others are kept."""
     values, manifest = stored(folded())
     values.facts = {machine: value for machine, value in values.facts.items() if machine != b"b"}
@@ -187,7 +186,7 @@ def test_facts_that_are_gone_are_found() -> None:
 @given(
     offset=st.integers(0, 2**62), written_at=st.floats(0, 1e11), topic=st.text(max_size=40), cut=st.integers(1, 2000)
 )
-def test_a_manifest_comes_back_whole_or_not_at_all(offset: int, written_at: float, topic: str, cut: int) -> None:
+def test_a_manifest_comes_back_whole_or_not_at_all(offset, written_at, topic, cut):
     """And one that was cut or is of another version is none."""
     manifest = Manifest(vitals=3, facts_sum=2**40, facts_count=9, topic_id=topic, offset=offset, written_at=written_at)
     manifest.positions[:] = np.arange(S)
@@ -200,7 +199,7 @@ def test_a_manifest_comes_back_whole_or_not_at_all(offset: int, written_at: floa
     assert decode_manifest(None) is None
 
 
-def test_the_sum_of_facts_follows_each_change() -> None:
+def test_the_sum_of_facts_follows_each_change():
     """Set, changed, removed: the same as that of the facts that are left."""
     straight, step = Manifest(), Manifest()
     step.set_facts({"a": b"1", "b": b"2"}, {"a", "b"}, ())

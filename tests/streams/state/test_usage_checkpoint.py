@@ -14,7 +14,7 @@ from tests.streams.fold.test_instance_usage import DAYS, START, applied, report,
 HEADER = {"partition": 3, "offset": 77, "topic_id": "t", "written_at": START}
 
 
-def some() -> InstanceUsage:
+def some():
     """Two machines, three instances; nic and disk known of one."""
     usage = applied(("m", report(0, a=1.0, b=2.0)), ("n", report(5, system=0.5, c=3.0)), ("m", report(60, a=4.0)))
     entries = {"c": InstanceMeans(cpu=1.0, memory=2.0, nic=3.0, disk=0.25)}
@@ -22,7 +22,7 @@ def some() -> InstanceUsage:
     return usage
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_what_is_written_is_read_again():
     """Every figure, and from there on the same."""
     usage, again = some(), InstanceUsage()
     header = restore_usage(again, encode_usage(usage, HEADER))
@@ -34,7 +34,7 @@ def test_what_is_written_is_read_again() -> None:
     assert repr(state(again)) == repr(state(usage))
 
 
-def test_resources_are_aligned_by_name() -> None:
+def test_resources_are_aligned_by_name():
     """A value of a worker that knows three, one of them unknown here: each figure stays its resource's."""
     table = decode_table(encode_usage(some(), HEADER))
     pairs = table.header.machines
@@ -48,7 +48,7 @@ def test_resources_are_aligned_by_name() -> None:
 
 
 @given(st.integers(0, 400), st.integers(0, 255))
-def test_damage_is_refused_and_leaves_what_there_was(place: int, value: int) -> None:
+def test_damage_is_refused_and_leaves_what_there_was(place, value):
     """Whatever byte is wrong: refused, or read as some figures; never another error, never half."""
     raw = bytearray(encode_usage(some(), HEADER))
     raw[place % len(raw)] = value
@@ -68,7 +68,7 @@ def test_damage_is_refused_and_leaves_what_there_was(place: int, value: int) -> 
         ("a column without its axis", {"variance": np.zeros(2)}, b"m\ta\nm\tb"),
     ],
 )
-def test_what_does_not_fit_is_refused(name: str, columns: dict[str, np.ndarray], names: bytes) -> None:  # type: ignore[type-arg]
+def test_what_does_not_fit_is_refused(name, columns, names):
     """With words."""
     raw = encode_table(Header(machines=2, windows_s=(), columns=[]), columns, names)
     with pytest.raises(TableError, match="usage by instance is damaged"):

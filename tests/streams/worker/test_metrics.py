@@ -4,8 +4,6 @@ import json
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -33,22 +31,22 @@ UNITS = (
 
 
 @pytest.fixture
-def state() -> dict[str, Any]:
+def state():
     """What the process says of itself; a test changes it."""
     return {"ready": False, "details": {"redis": False}}
 
 
 @pytest.fixture
-def metrics() -> Metrics:
+def metrics():
     return Metrics("1.2.3")
 
 
 @pytest.fixture
-def get(metrics: Metrics, state: dict[str, Any]) -> Iterator[Callable[[str], tuple[int, str, str]]]:
+def get(metrics, state):
     """Ask a running server; status, content type and body."""
     server = serve_pages(metrics.registry, "127.0.0.1", 0, lambda: (state["ready"], state["details"]), fleet="windward")
 
-    def ask(path: str) -> tuple[int, str, str]:
+    def ask(path):
         url = f"http://127.0.0.1:{server.port}{path}"
         try:
             with urllib.request.urlopen(url, timeout=5) as reply:
@@ -61,10 +59,7 @@ def get(metrics: Metrics, state: dict[str, Any]) -> Iterator[Callable[[str], tup
     server.stop()
 
 
-Get = Callable[[str], tuple[int, str, str]]
-
-
-def test_ready_follows_the_process(get: Get, state: dict[str, Any]) -> None:
+def test_ready_follows_the_process(get, state):
     """503 with what is missing, then 200; apart from liveness."""
     status, _, body = get("/ready")
     assert (status, json.loads(body)) == (503, {"ready": False, "redis": False})
@@ -73,7 +68,7 @@ def test_ready_follows_the_process(get: Get, state: dict[str, Any]) -> None:
     assert (status, json.loads(body)) == (200, {"ready": True, "redis": True, "assigned": 3})
 
 
-def test_metrics_are_readable_by_prometheus(get: Get, metrics: Metrics) -> None:
+def test_metrics_are_readable_by_prometheus(get, metrics):
     """Counts and gauges as they stand, the version as an info metric."""
     metrics.messages.labels("accepted").inc(5)
     metrics.rejected.labels("malformed").inc()
@@ -94,7 +89,7 @@ def test_metrics_are_readable_by_prometheus(get: Get, metrics: Metrics) -> None:
     assert samples["windward_stream_build_info", (("version", "1.2.3"),)] == 1
 
 
-def test_metric_names_follow_the_conventions(metrics: Metrics) -> None:
+def test_metric_names_follow_the_conventions(metrics):
     """One prefix, base units last, no type and no label in a name, help for each."""
     for family in metrics.registry.collect():
         full = family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
@@ -105,12 +100,12 @@ def test_metric_names_follow_the_conventions(metrics: Metrics) -> None:
         assert family.documentation[0].isupper() or family.documentation[0].isdigit(), family.name
 
 
-def test_a_partition_that_was_given_away_shows_no_lag() -> None:
+def test_a_partition_that_was_given_away_shows_no_lag():
     """Its value would stand still; the worker that holds it now shows it."""
     metrics = Metrics()
     kept, lost = (Partition(number, Table((300,), Zone())) for number in (3, 4))
 
-    def shown() -> dict[str, float | None]:
+    def shown():
         return {
             number: metrics.registry.get_sample_value("windward_stream_lag_messages", {"partition": number})
             for number in "34"
@@ -125,13 +120,13 @@ def test_a_partition_that_was_given_away_shows_no_lag() -> None:
     assert shown() == {"3": 0, "4": 1}
 
 
-def test_the_lag_in_seconds_is_the_age_of_the_last_message() -> None:
+def test_the_lag_in_seconds_is_the_age_of_the_last_message():
     """While messages wait or the broker is away; 0 for a partition that has folded none, and for one that is ahead."""
     metrics = Metrics()
     new, read, ahead = (Partition(number, Table((300,), Zone())) for number in range(3))
     read.recorded_at, ahead.recorded_at = 970.0, 1001.0
 
-    def shown(behind: int, *, broker_up: bool) -> list[float | None]:
+    def shown(behind, *, broker_up):
         measure(metrics, dict.fromkeys((new, read, ahead), behind), 1000.0, broker_up=broker_up)
         name = "windward_stream_lag_seconds"
         return [metrics.registry.get_sample_value(name, {"partition": number}) for number in "012"]

@@ -2,7 +2,6 @@
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 from aiokafka.errors import MessageSizeTooLargeError
@@ -10,7 +9,6 @@ from faust.exceptions import ProducerSendError
 from faust.types import TP
 
 from streams.fold.batch import Arrived, Refused
-from streams.fold.table import Table
 from streams.state.partition import Partition, Position
 from streams.worker import reading_place, rejects
 from streams.worker.metrics import Metrics
@@ -21,39 +19,39 @@ from streams.worker.rejects import BURST, RATE_HZ, Rejects
 class Consumer:
     """Reads partition 0 of a log of 500 messages from some offset; notes what it is told."""
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset):
         self.tp = TP("samples", 0)
         self.offset = offset
-        self.sought: list[int] = []
-        self.committed: list[int] = []
+        self.sought = []
+        self.committed = []
 
-    def assignment(self) -> set[TP]:
+    def assignment(self):
         return {self.tp}
 
-    def highwater(self, _tp: TP) -> int:
+    def highwater(self, _tp):
         return 500
 
-    async def position(self, _tp: TP) -> int:
+    async def position(self, _tp):
         return self.offset
 
-    async def seek_wait(self, to: dict[TP, int]) -> None:
+    async def seek_wait(self, to):
         self.sought.append(to[self.tp])
 
-    async def _commit(self, offsets: dict[TP, int]) -> bool:
+    async def _commit(self, offsets):
         self.committed.append(offsets[self.tp])
         return True
 
 
-def make_place(next_offset: int, reading_at: int = 500) -> tuple[ReadingPlace, Consumer, Partition]:
+def make_place(next_offset, reading_at=500):
     """Return the reading place of a worker that holds partition 0, read up to an offset of a log of 500 messages."""
     consumer = Consumer(reading_at)
     place = ReadingPlace(SimpleNamespace(consumer=consumer), "samples", Metrics())
-    partition = Partition(0, cast("Table", None))
+    partition = Partition(0, None)
     partition.topic_id, partition.next_offset = "new", next_offset
     return place, consumer, partition
 
 
-def check(place: ReadingPlace, partition: Partition, *offsets: int) -> None:
+def check(place, partition, *offsets):
     """Let messages of these offsets arrive."""
     before = partition.next_offset
     beyond = partition.take([Arrived(offset, b"", 0.0, None) for offset in offsets])
@@ -69,14 +67,12 @@ def check(place: ReadingPlace, partition: Partition, *offsets: int) -> None:
         pytest.param(500, 500, [], id="at the log's end: there is nothing to come"),
     ],
 )
-def test_reading_that_stalls_beyond_the_state_is_put_back(
-    next_offset: int, reading_at: int, sought: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_that_stalls_beyond_the_state_is_put_back(next_offset, reading_at, sought, monkeypatch):
     """The state's own offset is sought."""
     place, consumer, partition = make_place(next_offset, reading_at)
     monkeypatch.setattr(reading_place, "STALLED_S", 1e-9)
 
-    async def tick_twice() -> None:
+    async def tick_twice():
         await place.mend_stall(partition)
         await place.mend_stall(partition)
 
@@ -84,12 +80,12 @@ def test_reading_that_stalls_beyond_the_state_is_put_back(
     assert consumer.sought == sought
 
 
-def test_reading_that_goes_on_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_that_goes_on_is_left_alone(monkeypatch):
     """A partition that advanced since the last look is not sought."""
     place, consumer, partition = make_place(0)
     monkeypatch.setattr(reading_place, "STALLED_S", 1e-9)
 
-    async def tick_thrice() -> None:
+    async def tick_thrice():
         for _ in range(3):
             await place.mend_stall(partition)
             partition.next_offset += 100
@@ -99,7 +95,7 @@ def test_reading_that_goes_on_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(("topic", "committed"), [("new", [400]), ("old", [])])
-def test_only_offsets_of_the_topic_that_is_there_are_committed(topic: str, committed: list[int]) -> None:
+def test_only_offsets_of_the_topic_that_is_there_are_committed(topic, committed):
     """An offset of the topic before would have a rebalance put the reading beyond what the new one holds."""
     place, consumer, partition = make_place(400)
     partition.written = Position(topic, 400)
@@ -107,7 +103,7 @@ def test_only_offsets_of_the_topic_that_is_there_are_committed(topic: str, commi
     assert consumer.committed == committed
 
 
-def test_an_offset_is_committed_once() -> None:
+def test_an_offset_is_committed_once():
     """State that was not written since the last commit costs no call."""
     place, consumer, _ = make_place(400)
     for offset in (400, 400, 450):
@@ -115,7 +111,7 @@ def test_an_offset_is_committed_once() -> None:
     assert consumer.committed == [400, 450]
 
 
-def test_what_comes_next_is_read_without_a_seek() -> None:
+def test_what_comes_next_is_read_without_a_seek():
     """Neither does a message that is known already move the reading."""
     place, consumer, partition = make_place(300)
     check(place, partition, 300, 301)
@@ -123,7 +119,7 @@ def test_what_comes_next_is_read_without_a_seek() -> None:
     assert (consumer.sought, partition.next_offset) == ([], 302)
 
 
-def test_a_hole_is_fetched_again_and_stepped_over_when_it_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hole_is_fetched_again_and_stepped_over_when_it_stays(monkeypatch):
     """The state's offset is sought until the same hole was met too often: then the log itself has it."""
     monkeypatch.setattr(reading_place, "RESEEK_S", 0.0)
     place, consumer, partition = make_place(300)
@@ -133,7 +129,7 @@ def test_a_hole_is_fetched_again_and_stepped_over_when_it_stays(monkeypatch: pyt
     assert partition.next_offset == 400
 
 
-def test_a_hole_that_closes_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hole_that_closes_is_forgotten(monkeypatch):
     """The count of a hole begins anew after a message that came next."""
     monkeypatch.setattr(reading_place, "RESEEK_S", 0.0)
     place, _, partition = make_place(300)
@@ -144,7 +140,7 @@ def test_a_hole_that_closes_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> Non
     assert partition.next_offset == 301
 
 
-def test_seeks_of_a_partition_are_apart() -> None:
+def test_seeks_of_a_partition_are_apart():
     """What was fetched before a seek meets the hole again without another seek."""
     place, consumer, partition = make_place(300)
     for _ in range(2 * HOLE_SEEKS):
@@ -153,14 +149,14 @@ def test_seeks_of_a_partition_are_apart() -> None:
 
 
 @pytest.mark.parametrize(("known", "sought"), [(SKIP_MESSAGES, []), (SKIP_MESSAGES + 1, [10_000])])
-def test_many_known_messages_are_skipped(known: int, sought: list[int]) -> None:
+def test_many_known_messages_are_skipped(known, sought):
     """Reading thousands of messages again takes longer than a seek."""
     place, consumer, partition = make_place(10_000)
     check(place, partition, 10_000 - known)
     assert consumer.sought == sought
 
 
-def test_a_rebalance_begins_the_count_of_holes_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rebalance_begins_the_count_of_holes_anew(monkeypatch):
     """The consumer was put elsewhere: what it met before says nothing."""
     monkeypatch.setattr(reading_place, "RESEEK_S", 0.0)
     place, _, partition = make_place(300)
@@ -174,15 +170,15 @@ def test_a_rebalance_begins_the_count_of_holes_anew(monkeypatch: pytest.MonkeyPa
 class Topic:
     """A topic that takes records of at most ``bytes_max`` bytes; ``answer`` is what the broker says of each."""
 
-    def __init__(self, bytes_max: int = 1_000_000, answer: BaseException | None = None) -> None:
+    def __init__(self, bytes_max=1_000_000, answer=None):
         self.bytes_max, self.answer = bytes_max, answer
-        self.records: list[dict[str, Any]] = []
+        self.records = []
 
-    async def send(self, **record: Any) -> Any:
+    async def send(self, **record):
         if len(record["value"] or b"") + len(record["key"] or b"") > self.bytes_max:
             raise ProducerSendError("too large") from MessageSizeTooLargeError()
         self.records.append(record)
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        answer = asyncio.get_running_loop().create_future()
         if self.answer is None:
             answer.set_result(None)
         elif not isinstance(self.answer, TimeoutError):
@@ -190,24 +186,22 @@ class Topic:
         return answer
 
 
-def refused(
-    *values: bytes | None, reason: str = "malformed", key: bytes | None = b"m"
-) -> list[tuple[Arrived, Refused]]:
+def refused(*values, reason="malformed", key=b"m"):
     """Refused messages from offset 7 on."""
     return [(Arrived(7 + n, value, 0.0, key), Refused(n, reason, "why")) for n, value in enumerate(values)]
 
 
-def count(metrics: Metrics, outcome: str) -> float:
+def count(metrics, outcome):
     """How many messages came to this."""
     return metrics.registry.get_sample_value("windward_stream_rejects_total", {"outcome": outcome}) or 0.0
 
 
-def keep(topic: Topic, *batches: list[tuple[Arrived, Refused]], seconds: float = 0.0) -> Metrics:
+def keep(topic, *batches, seconds=0.0):
     """Keep batches, so many seconds apart; return what was counted."""
     metrics, now = Metrics(), [0.0]
     keeper = Rejects(topic, metrics, lambda: now[0])
 
-    async def run() -> None:
+    async def run():
         for batch in batches:
             await keeper.keep(3, batch)
             now[0] += seconds
@@ -216,7 +210,7 @@ def keep(topic: Topic, *batches: list[tuple[Arrived, Refused]], seconds: float =
     return metrics
 
 
-def test_a_refused_message_is_kept_unchanged_with_its_place() -> None:
+def test_a_refused_message_is_kept_unchanged_with_its_place():
     """Value and key as they came; reason, detail, partition, offset and length as headers."""
     topic = Topic()
     keep(topic, refused(b"{", None))
@@ -226,7 +220,7 @@ def test_a_refused_message_is_kept_unchanged_with_its_place() -> None:
 
 
 @pytest.mark.parametrize("key", [b"m", b"k" * 2_000_000], ids=["short key", "long key"])
-def test_a_message_larger_than_kafka_takes_is_cut(key: bytes) -> None:
+def test_a_message_larger_than_kafka_takes_is_cut(key):
     """Its whole length is in the headers; its neighbours are kept."""
     topic = Topic()
     metrics = keep(topic, refused(b"a", b"x" * 2_000_000, b"b", key=key))
@@ -244,14 +238,14 @@ def test_a_message_larger_than_kafka_takes_is_cut(key: bytes) -> None:
         pytest.param(Topic(answer=TimeoutError()), id="no answer"),
     ],
 )
-def test_a_message_that_cannot_be_kept_stops_nothing(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_that_cannot_be_kept_stops_nothing(topic, monkeypatch):
     """It is counted as lost, whoever refuses it."""
     monkeypatch.setattr(rejects, "SEND_WAIT_S", 0.01)
     metrics = keep(topic, refused(b"{", b"["))
     assert (count(metrics, "kept"), count(metrics, "lost")) == (0, 2)
 
 
-def test_a_broker_that_does_not_answer_is_not_waited_for_at_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_does_not_answer_is_not_waited_for_at_each_batch(monkeypatch):
     """Half a minute passes before the next try; what comes meanwhile is counted as lost."""
     monkeypatch.setattr(rejects, "SEND_WAIT_S", 0.01)
     topic = Topic(answer=TimeoutError())
@@ -260,7 +254,7 @@ def test_a_broker_that_does_not_answer_is_not_waited_for_at_each_batch(monkeypat
     assert count(metrics, "lost") == 5
 
 
-def test_a_flood_is_sampled() -> None:
+def test_a_flood_is_sampled():
     """A burst of one reason, then some a second; another reason has room of its own."""
     topic = Topic()
     metrics = keep(topic, refused(*[b"{"] * 5000), refused(*[b"{"] * 5000), refused(b"", reason="empty"), seconds=2)

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -13,24 +12,24 @@ from tests.rows import each_row
 
 
 @each_row("ahead_s", [0.0, -120.0, 120.0])
-def test_a_worker_dates_its_writes_by_the_clock_of_redis(ahead_s: float) -> None:
+def test_a_worker_dates_its_writes_by_the_clock_of_redis(ahead_s):
     """A worker two minutes behind wrote windows that looked two minutes old to every scorer."""
-    told: list[float] = []
+    told = []
 
-    async def save(_partition: object, now_s: float) -> bool:
+    async def save(_partition, now_s):
         told.append(now_s)
         return False
 
-    def write_due(now_s: float) -> bool:
+    def write_due(now_s):
         told.append(now_s)
         return True
 
-    async def fold(_partition: object) -> None:
+    async def fold(_partition):
         pass
 
     partition = SimpleNamespace(write_due=write_due, resuming=False)
     gauge = SimpleNamespace(observe=lambda _: None, set=lambda _: None)
-    worker: Any = SimpleNamespace(
+    worker = SimpleNamespace(
         _flush_lock=asyncio.Lock(), holdings=SimpleNamespace(held=[partition]), clock_ahead_s=ahead_s, _fold=fold,
         _save=save, metrics=SimpleNamespace(flush_s=gauge, flushed=gauge),
     )  # fmt: skip

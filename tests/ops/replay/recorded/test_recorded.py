@@ -8,18 +8,17 @@ import warnings
 import zlib
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
 from ops.record.entry import HEADER, Decision, Gap, encode, pack
-from ops.replay.recorded.recorded import Missing, read_recorded
+from ops.replay.recorded.recorded import read_recorded
 from ops.replay.simulator.policies import AsRecorded
 from ops.replay.simulator.simulation import simulate
 from ops.replay.simulator.true_fleet import Fleet
-from ops.replay.workload import Workload, WorkloadError
+from ops.replay.workload import WorkloadError
 from schemas.messages.operator import OperatorFacts
 from schemas.resources import CPU
 from scorer.ledger.record.instance import copy_with
@@ -35,7 +34,7 @@ A, B, C = record(1, -600, "m0"), record(2, 10, "m1", kind="redis", labels={"team
 
 
 @pytest.fixture
-def recording(tmp_path: Path) -> Path:
+def recording(tmp_path):
     """Half an hour of two machines. A lives all the time, B from 10 to 20, C without reports from 12 on."""
     first = state(0, ["m0", "m1"], [A], pairs=["m0\ti1", "m1\ti2", "m1\ti1"])
     minutes = np.arange(MINUTES)
@@ -56,19 +55,19 @@ def recording(tmp_path: Path) -> Path:
     )  # fmt: skip
 
 
-def read(path: Path, first: float = 0, last: float = MINUTES) -> tuple[Workload, Missing]:
+def read(path, first=0, last=MINUTES):
     """The workload between two minutes."""
     return read_recorded(path, ORIGIN_S + 60 * first, ORIGIN_S + 60 * last)
 
 
-def used(world: Workload, name: str) -> list[float]:
+def used(world, name):
     """CPU of an instance by minute of its life."""
     at = list(world.instances).index(name)
     start = int(world.start[at])
     return [float(x) for x in world.usage.of(at, CPU, start, start + int(world.life[at]))]
 
 
-def test_the_workload_has_the_instances_that_ran_their_machines_and_their_usage(recording: Path) -> None:
+def test_the_workload_has_the_instances_that_ran_their_machines_and_their_usage(recording):
     """Start, end, request and usage are those of the live fleet; a report by another machine counts for nothing."""
     world, missing = read(recording)
     assert list(world.machines) == ["m0", "m1"]
@@ -85,7 +84,7 @@ def test_the_workload_has_the_instances_that_ran_their_machines_and_their_usage(
     assert missing.filled.held == 0
 
 
-def test_an_instance_without_reports_has_its_share_of_the_rest_and_the_others_stay(recording: Path) -> None:
+def test_an_instance_without_reports_has_its_share_of_the_rest_and_the_others_stay(recording):
     """C has what its machine used beyond A, at most what it asks; the load before it belongs to no instance."""
     world, missing = read(recording)
     assert used(world, "i3") == pytest.approx([3.5] * 18, rel=1e-3)
@@ -94,7 +93,7 @@ def test_an_instance_without_reports_has_its_share_of_the_rest_and_the_others_st
     assert any("1 of 3 instances have no usage" in line for line in missing.lines(world))
 
 
-def test_the_recorded_placement_has_the_recorded_load(recording: Path) -> None:
+def test_the_recorded_placement_has_the_recorded_load(recording):
     """Every machine and minute as measured: the sum of the instances and of the load of no instance."""
     world, _ = read(recording)
     outcome = simulate(world, AsRecorded())
@@ -106,7 +105,7 @@ def test_the_recorded_placement_has_the_recorded_load(recording: Path) -> None:
     assert Fleet(world).load.sum() > 0
 
 
-def test_a_part_of_the_time_is_that_part(recording: Path) -> None:
+def test_a_part_of_the_time_is_that_part(recording):
     """An instance that lives at its beginning starts there; one that ended before is not in it."""
     world, _ = read(recording, 21, 30)
     assert list(world.instances) == ["i1", "i3"]
@@ -115,7 +114,7 @@ def test_a_part_of_the_time_is_that_part(recording: Path) -> None:
     assert world.origin_s == ORIGIN_S + 21 * 60
 
 
-def test_what_is_missing_is_filled_in_and_counted(tmp_path: Path) -> None:
+def test_what_is_missing_is_filled_in_and_counted(tmp_path):
     """A gap has the value before it, an instance without any figure what it asks; ends and refusals are counted."""
     lost, never, other = record(4, 1, "m0"), record(5, 2, "m0", "reserved"), record(6, 3, "gone", cpu=1.5)
     refusal = Decision(stamp=f"{int(ORIGIN_S * 1000) + 60_000}-0", answer=b'{"missing":2}')
@@ -145,7 +144,7 @@ def test_what_is_missing_is_filled_in_and_counted(tmp_path: Path) -> None:
         assert words in said, said
 
 
-def test_a_life_that_was_not_in_a_later_state_ended_by_then(tmp_path: Path) -> None:
+def test_a_life_that_was_not_in_a_later_state_ended_by_then(tmp_path):
     """And one that moved counts where it began; a second life under the id has another name."""
     first, second = record(7, 0, "m0", id="a"), record(8, 6, "m1", id="a")
     moved = copy_with(second, machine="m0", started_at=ORIGIN_S + 8 * 60)
@@ -174,14 +173,14 @@ def test_a_life_that_was_not_in_a_later_state_ended_by_then(tmp_path: Path) -> N
         ("no record", [change(0, A), msgspec.structs.replace(state(0, ["m0"]), instances=[b"{"])], "truncated"),
     ],
 )
-def test_what_cannot_be_replayed_is_told(tmp_path: Path, what: str, entries: list[Any], message: str) -> None:
+def test_what_cannot_be_replayed_is_told(tmp_path, what, entries, message):
     """By what is wrong."""
     path = write(tmp_path / "recording", *entries)
     with pytest.raises(WorkloadError, match=message):
         read(path)
 
 
-def test_the_command_compares_profiles_on_a_recording(recording: Path) -> None:
+def test_the_command_compares_profiles_on_a_recording(recording):
     """By its folder or by a time alone; the recorded placement is among the references."""
     environ = {"WINDWARD_RECORD_DIR": str(recording)}
     done = run_command("replay", "--last", "20m", "--profile", "windward", "--json", environ=environ)
@@ -196,7 +195,7 @@ def test_the_command_compares_profiles_on_a_recording(recording: Path) -> None:
 
 
 @pytest.mark.long
-def test_every_mutated_recording_is_read_or_refused() -> None:
+def test_every_mutated_recording_is_read_or_refused():
     """In words; some of each."""
     entries = effort(300, 20_000)
     counts = fuzz(entries)
@@ -216,7 +215,7 @@ def test_every_mutated_recording_is_read_or_refused() -> None:
         (("--last", "1h", "--record-dir", "/nowhere"), "record_dir: /nowhere cannot be read"),
     ],
 )
-def test_a_time_that_makes_no_sense_is_refused(recording: Path, given: tuple[str, ...], message: str) -> None:
+def test_a_time_that_makes_no_sense_is_refused(recording, given, message):
     """With exit code 2 and the setting's name."""
     done = run_command("replay", *given, environ={"WINDWARD_RECORD_DIR": str(recording)})
     assert done.returncode == 2
@@ -239,9 +238,9 @@ ENTRIES = [
 VALUES = (b"", b"{}", b"\x00" * 8, b"\xff" * 8, 2**63, -1, 1e308, float("nan"), float("inf"), "m0\t", [], {})
 
 
-def mutated(rng: random.Random) -> bytes:
+def mutated(rng):
     """I1 file with other values at any depth, or other bytes in its columns."""
-    entries: Any = [json_like(one) for one in ENTRIES]
+    entries = [json_like(one) for one in ENTRIES]
     for _ in range(rng.randint(0, 3)):
         at, key = entries, rng.randrange(len(entries))
         while isinstance(at[key], dict | list) and at[key] and rng.random() < 0.85:
@@ -261,14 +260,14 @@ def mutated(rng: random.Random) -> bytes:
     return raw
 
 
-def json_like(value: Any) -> Any:
+def json_like(value):
     """I1 copy of maps and lists."""
     if isinstance(value, dict):
         return {key: json_like(each) for key, each in value.items()}
     return [json_like(each) for each in value] if isinstance(value, list) else value
 
 
-def fuzz(count: int, seed: int = 1) -> Counter[str]:
+def fuzz(count, seed=1):
     """Read so many; return the counts, or raise with what broke something."""
     rng, counts = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:

@@ -3,8 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,11 +14,11 @@ from tests.rows import each_row
 FIGURES = {"std": 1.0, "hot80": 0.0, "hot90": 0.0, "hot100": 0.0, "lost": 0.0, "on_hot": 0.0, "refused_first": 0.0}
 
 
-def result(policy: str, seed: int, std: float, family: str = "a") -> Result:
+def result(policy, seed, std, family="a"):
     return Result(family, seed, policy, False, {"steady": {**FIGURES, "std": std}})
 
 
-def test_the_interval_is_students_on_logs() -> None:
+def test_the_interval_is_students_on_logs():
     """Two worlds of ratio 0.5 and 2: the mean is 1 and t of one degree of freedom makes the interval wide."""
     found = ratio_of([(1.0, 2.0), (2.0, 1.0)], 0.0)
     assert found.ratio == pytest.approx(1.0)
@@ -28,12 +26,12 @@ def test_the_interval_is_students_on_logs() -> None:
     assert found.low == pytest.approx(1 / found.high)
 
 
-def test_a_single_world_has_no_interval() -> None:
+def test_a_single_world_has_no_interval():
     """Nothing is claimed of the spread."""
     assert str(ratio_of([(1.0, 2.0)], 0.0)) == "0.50"
 
 
-def test_worlds_are_paired() -> None:
+def test_worlds_are_paired():
     """A policy twice as good in each world has exactly that ratio, however different the worlds are."""
     results = [
         result(policy, seed, std * seed) for seed in (1, 2, 3) for policy, std in (("base", 2.0), ("better", 1.0))
@@ -43,7 +41,7 @@ def test_worlds_are_paired() -> None:
     assert rows["better"].figures["std"] == 2.0
 
 
-def test_families_are_judged_one_by_one() -> None:
+def test_families_are_judged_one_by_one():
     """A gain in one family does not hide a loss in another."""
     values = {"a": 0.5, "b": 2.0}
     results = [result("base", 1, 1.0, family) for family in values]
@@ -54,13 +52,13 @@ def test_families_are_judged_one_by_one() -> None:
     )
 
 
-def test_no_hot_minute_at_all_is_a_ratio_of_one() -> None:
+def test_no_hot_minute_at_all_is_a_ratio_of_one():
     """Both have none."""
     rows = compare([result("base", 1, 1.0), result("new", 1, 1.0)], "base")
     assert rows[1].ratios["hot90"].ratio == pytest.approx(1.0)
 
 
-def test_a_policy_counts_once_in_a_world_and_references_come_last() -> None:
+def test_a_policy_counts_once_in_a_world_and_references_come_last():
     """Runs in parts have the references twice; a policy that met fewer worlds says how many."""
     reference = Result("a", 1, "chance", True, {"steady": FIGURES})
     results = [result("base", 1, 1.0), reference, result("base", 2, 1.0), result("new", 1, 0.5), reference]
@@ -69,14 +67,14 @@ def test_a_policy_counts_once_in_a_world_and_references_come_last() -> None:
     assert rows[0].figures["std"] == 1.0
 
 
-def test_a_figure_that_some_worlds_lack_has_no_mean() -> None:
+def test_a_figure_that_some_worlds_lack_has_no_mean():
     """Where a world has no memory, the mean of the others is not that of all."""
     results = [result("base", 1, 1.0), Result("a", 2, "base", False, {"steady": {**FIGURES, "mem_std": 0.5}})]
     (row,) = compare(results, "base")
     assert row.figures.keys() == FIGURES.keys()
 
 
-def mixed_result(policy: str, family: str, hosted: float, *, by_class: bool = True) -> Result:
+def mixed_result(policy, family, hosted, *, by_class=True):
     figures = dict.fromkeys((*LOAD.formats, *BY_CLASS.formats) if by_class else LOAD.formats, 0.5)
     return Result(family, 1, policy, False, {"steady": figures | ({"hosted": hosted} if by_class else {})}, 0.0)
 
@@ -86,7 +84,7 @@ RESULTS = [
 ]
 
 
-def test_what_is_hosted_is_compared() -> None:
+def test_what_is_hosted_is_compared():
     """The baseline's row has its figures, the others ratios; each family is shown by itself."""
     found = tables(RESULTS, "one")
     assert [one.title.partition(":")[0] for one in found] == [
@@ -98,7 +96,7 @@ def test_what_is_hosted_is_compared() -> None:
     assert "| two | 1.25 [1.25, 1.25] | 1.00 [1.00, 1.00] |" in markdown(RESULTS, "one")
 
 
-def test_nothing_is_compared_where_all_policies_have_the_same_figures() -> None:
+def test_nothing_is_compared_where_all_policies_have_the_same_figures():
     """As with one instance. And the ratio of nothing to nothing is a dash in any table."""
     alike = [mixed_result(policy, "a", 0.0, by_class=False) for policy in ("one", "two")]
     first = tables(alike, "one")[0]
@@ -125,7 +123,7 @@ def test_nothing_is_compared_where_all_policies_have_the_same_figures() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_is_too_little_to_tell_is_said(stds: list[float], cell: str, title: str) -> None:
+def test_what_is_too_little_to_tell_is_said(stds, cell, title):
     """One world has no interval; an interval with 1 in it tells neither better nor worse."""
     worlds = list(enumerate(stds))
     results = [result("base", seed, 1.0) for seed, _ in worlds] + [result("new", seed, std) for seed, std in worlds]
@@ -134,7 +132,7 @@ def test_what_is_too_little_to_tell_is_said(stds: list[float], cell: str, title:
     assert (found.lines[1][1], found.title.removeprefix("worlds: ")) == (cell, title)
 
 
-def test_why_instances_were_refused_is_a_table() -> None:
+def test_why_instances_were_refused_is_a_table():
     """By policy over all worlds, the three most frequent reasons; without a refusal there is no such table."""
     some = [replace(one, refusals={"stale": 2, "taint": 1, "a": 3, "b": 4}) if one.policy == "one" else one
             for one in RESULTS]  # fmt: skip
@@ -144,7 +142,7 @@ def test_why_instances_were_refused_is_a_table() -> None:
     assert not any("why" in one.title for one in tables(RESULTS, "one"))
 
 
-def test_worlds_without_batch_have_the_tables_they_had() -> None:
+def test_worlds_without_batch_have_the_tables_they_had():
     """Also where only some have."""
     mixed = [*RESULTS, mixed_result("one", "c", 0.0, by_class=False)]
     assert tables(mixed, "one")[0].title.startswith("all 3 worlds, after the fill: ratios to one")
@@ -156,7 +154,7 @@ WORLD = {"family": "a", "seed": 1, "policy": "p", "reference": False, "steady": 
 EXPECTED = "; expected what `windward replay --json` prints"
 
 
-def test_the_worlds_of_a_file_are_read(tmp_path: Path) -> None:
+def test_the_worlds_of_a_file_are_read(tmp_path):
     """With their stages, the fill first; figures that are new are kept."""
     world = {**WORLD, "steady": {**OF_FILE, "new": 2}, "fill": OF_FILE, "resolution": 0.25, "note": "x"}
     world["refusals"] = {"stale": 2}
@@ -180,7 +178,7 @@ def test_the_worlds_of_a_file_are_read(tmp_path: Path) -> None:
         ({"resolution": float("nan")}, "JSON is malformed: invalid character (byte 205)" + EXPECTED),
     ],
 )
-def test_a_wrong_world_is_told_where(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+def test_a_wrong_world_is_told_where(tmp_path, changed, message):
     """By file, world and field."""
     (tmp_path / "r.json").write_text(json.dumps({"worlds": [{**WORLD, **changed}]}))
     with pytest.raises(WorkloadError) as caught:
@@ -189,7 +187,7 @@ def test_a_wrong_world_is_told_where(tmp_path: Path, changed: dict[str, Any], me
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"\xff", b'{"worlds": null}', b'{"worlds": ' + b"[" * 100_000])
-def test_another_file_is_refused(tmp_path: Path, raw: bytes) -> None:
+def test_another_file_is_refused(tmp_path, raw):
     """In one line."""
     (tmp_path / "r.json").write_bytes(raw)
     with pytest.raises(WorkloadError, match=r"^r.json: .*; expected what `windward replay --json` prints$"):

@@ -9,8 +9,7 @@ from ops.replay.report.measures import class_figures, stays
 from ops.replay.simulator.interfaces import Spell
 from ops.replay.simulator.moves import ByAdvice
 from ops.replay.simulator.policies import ProfilePolicy
-from ops.replay.simulator.simulation import Outcome, simulate
-from ops.replay.workload import Workload
+from ops.replay.simulator.simulation import simulate
 from scorer.ranking.profiles.profile_file import parse_profile
 from tests.ops.replay.small_worlds import world
 
@@ -33,27 +32,27 @@ FULL = world(
 
 
 @cache
-def run(name: str, every_minutes: int = 5) -> Outcome:
-    small: Workload = {"back": BACK, "full": FULL}[name]
+def run(name, every_minutes=5):
+    small = {"back": BACK, "full": FULL}[name]
     evictor = ByAdvice(PROFILE, small, every_minutes) if every_minutes else None
     return simulate(small, ProfilePolicy(PROFILE), evictor=evictor)
 
 
-def test_no_instance_leaves_while_all_fit() -> None:
+def test_no_instance_leaves_while_all_fit():
     """Batch has what prod does not ask for."""
     outcome = run("back")
     assert outcome.placed.tolist() == [0, 0, 0, 44, 60]
     assert outcome.evicted == []
 
 
-def test_batch_leaves_when_prod_comes_back() -> None:
+def test_batch_leaves_when_prod_comes_back():
     """At minute 60 prod is placed beside eight cores of batch; the next plan evicts the newer of both."""
     outcome = run("full")
     assert outcome.evicted == [Spell(2, 0, 32, 65)]
     assert outcome.placed[3] == 60
 
 
-def test_an_evicted_instance_asks_again_and_lives_anew() -> None:
+def test_an_evicted_instance_asks_again_and_lives_anew():
     """It is placed when prod has left, for the whole of its life."""
     outcome = run("full")
     assert outcome.placed[2] == 160
@@ -62,7 +61,7 @@ def test_an_evicted_instance_asks_again_and_lives_anew() -> None:
     assert stays(outcome, 0, 240)[2] == 65 - 32 + 60
 
 
-def test_its_load_leaves_with_it() -> None:
+def test_its_load_leaves_with_it():
     """The machine carries what runs, and nothing of what left."""
     load = run("full").fleet.load[0, 0]
     assert load[59] == 1.0 + 2.0
@@ -71,13 +70,13 @@ def test_its_load_leaves_with_it() -> None:
     assert (run("full").fleet.lower[0, 0, 65:160] == 1.0).all()
 
 
-def test_it_does_not_run_while_it_waits() -> None:
+def test_it_does_not_run_while_it_waits():
     """An instance runs from its last placement on."""
     fleet = run("full").fleet
     assert [fleet.running(minute).tolist() for minute in (31, 100, 170, 230)] == [[1], [1, 3], [1, 2], [1]]
 
 
-def test_evictions_of_other_classes_are_not_batchs() -> None:
+def test_evictions_of_other_classes_are_not_batchs():
     """An evicted instance of mid takes nothing from what batch hosted."""
     outcome = run("full")
     found = class_figures(replace(outcome, evicted=[Spell(0, 0, 0, 20)]), 0, 240)
@@ -85,14 +84,14 @@ def test_evictions_of_other_classes_are_not_batchs() -> None:
     assert found["evictions"] == 0
 
 
-def test_without_a_plan_all_stay() -> None:
+def test_without_a_plan_all_stay():
     """Then prod and batch have more than there is."""
     outcome = run("full", 0)
     assert outcome.evicted == []
     assert outcome.fleet.load[0, 0, 65] == 1.0 + 2.0 + 3.0
 
 
-def test_the_figures_by_class_of_this_world() -> None:
+def test_the_figures_by_class_of_this_world():
     """Core-minutes as counted by hand: prod 6 x 30 + 6 x 100, batch 4 x 240 + 4 x 33 + 4 x 60, of 10 x 240."""
     outcome = run("full")
     found = class_figures(outcome, 0, 240)

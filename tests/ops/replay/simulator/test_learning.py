@@ -6,18 +6,16 @@ import pytest
 from ops.replay.simulator.learning import PredictedPeaks, learns_use
 from ops.replay.simulator.policies import ProfilePolicy
 from ops.replay.simulator.reports import Reports
-from ops.replay.simulator.simulation import Outcome, simulate
+from ops.replay.simulator.simulation import simulate
 from ops.replay.simulator.true_fleet import Fleet
-from ops.replay.workload import Workload
 from schemas.resources import CPU, MEMORY
-from schemas.rpc.results import InstanceUsage
 from scorer.classes.prediction import Peaks
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile_file import parse_profile
 from tests.ops.replay.small_worlds import Observed, world
 
 
-def outcome_of(profile: str) -> Outcome:
+def outcome_of(profile):
     """Ten hours in which instances use 40 % of what they ask, six coming every ten minutes, for an hour or two."""
     instances = [(1.0, 0.4, minute, 40 + minute % 110) for minute in range(0, 560, 10) for _ in range(6)]
     return simulate(
@@ -25,24 +23,24 @@ def outcome_of(profile: str) -> Outcome:
     )
 
 
-def test_the_factor_between_asked_and_used_is_learned_in_a_replay() -> None:
+def test_the_factor_between_asked_and_used_is_learned_in_a_replay():
     """Once a hundred instance-hours were seen, the factor is what the instances really use."""
     learned = outcome_of("windward").learned
     assert learned.version > 3
     assert learned.factors == {"cpu": pytest.approx(0.4, abs=0.01)}
 
 
-def test_a_profile_that_does_not_go_by_it_learns_nothing() -> None:
+def test_a_profile_that_does_not_go_by_it_learns_nothing():
     """Nothing is observed for it."""
     assert outcome_of("kubernetes").learned is None
 
 
-def test_profiles_say_whether_they_learn() -> None:
+def test_profiles_say_whether_they_learn():
     """By the profile, or by one of its scores alone."""
     assert [learns_use(load_profiles().choose(name)) for name in ("windward", "seed")] == [True, False]
 
 
-def test_peaks_are_predicted_for_a_profile_that_counts_by_class() -> None:
+def test_peaks_are_predicted_for_a_profile_that_counts_by_class():
     """After a day the peak of prod is known, and that of batch is not in it."""
     small = world(
         [10.0],
@@ -55,22 +53,21 @@ def test_peaks_are_predicted_for_a_profile_that_counts_by_class() -> None:
     policy = Observed(parse_profile('[[filters]]\nuse = "fits"\nclasses = { share = { cpu = 1.0 } }', "classes"))
     simulate(small, policy)
     snapshot = policy.moments[-1].snapshot
-    assert snapshot.predicted is not None
     peak = Peaks(snapshot.predicted).of(snapshot.roster, snapshot.seen_at)
     assert peak[:, CPU, 0] == pytest.approx([0.3, 0.0], abs=0.02)
     assert simulate_without_classes(small) is None
 
 
-def simulate_without_classes(small: Workload) -> bytes | None:
+def simulate_without_classes(small):
     """What a profile without sums by class is told of peaks."""
     policy = Observed(load_profiles().choose("kubernetes"))
     simulate(small, policy)
     return policy.moments[-1].snapshot.predicted
 
 
-def test_peaks_are_written_every_five_minutes() -> None:
+def test_peaks_are_written_every_five_minutes():
     """As by the scorer that learns."""
-    looked: list[bytes | None] = []
+    looked = []
     peaks = PredictedPeaks()
     policy = Observed(load_profiles().choose("kubernetes"))
     simulate(world([10.0], [(1.0, 1.0, at, 9) for at in (0, 4, 8)]), policy)
@@ -80,18 +77,18 @@ def test_peaks_are_written_every_five_minutes() -> None:
     assert [looked[1] is looked[0], looked[2] is looked[1]] == [True, False]
 
 
-def known(fleet: Fleet, minute: int, instance: int, row: int = 0) -> InstanceUsage | None:
+def known(fleet, minute, instance, row=0):
     return Reports(fleet).usages(minute).find(f"m{row}", f"i{instance}")
 
 
-def placed(small: Workload, rows: list[int]) -> Fleet:
+def placed(small, rows):
     fleet = Fleet(small)
     for instance, row in enumerate(rows):
         fleet.place(instance, row, int(small.start[instance]))
     return fleet
 
 
-def test_each_instance_has_its_own_mean() -> None:
+def test_each_instance_has_its_own_mean():
     """After an hour both means are what it used, from sixty reports."""
     fleet = placed(world([10.0, 10.0], [(2.0, 3.0, 0, 180), (2.0, 0.5, 0, 180)]), [0, 1])
     for instance, used in ((0, 3.0), (1, 0.5)):
@@ -99,14 +96,14 @@ def test_each_instance_has_its_own_mean() -> None:
         assert (usage.count, usage.recent["cpu"], usage.daily["cpu"]) == (60, used, used)
 
 
-def test_an_overloaded_machine_gives_each_its_part() -> None:
+def test_an_overloaded_machine_gives_each_its_part():
     """Ten cores for a demand of fifteen: two thirds each, and no more than the machine has in sum."""
     fleet = placed(world([10.0], [(2.0, 12.0, 0, 180), (2.0, 3.0, 0, 180)]), [0, 0])
     used = [usage.recent["cpu"] for n in (0, 1) if (usage := known(fleet, 30, n)) is not None]
     assert used == pytest.approx([8.0, 2.0])
 
 
-def test_the_copying_of_a_move_is_the_systems() -> None:
+def test_the_copying_of_a_move_is_the_systems():
     """What the source carries after a move belongs to no instance of it."""
     fleet = placed(world([10.0, 10.0], [(2.0, 3.0, 0, 180)]), [0])
     reports = Reports(fleet)
@@ -119,7 +116,7 @@ def test_the_copying_of_a_move_is_the_systems() -> None:
     assert (moved.count, moved.recent["cpu"]) == (30, 3.0)
 
 
-def test_what_has_ended_is_dropped() -> None:
+def test_what_has_ended_is_dropped():
     """A day after its last report, as by a stream worker."""
     fleet = placed(world([10.0], [(2.0, 3.0, 0, 30), (2.0, 3.0, 0, 1_500)], minutes=1_500), [0, 0])
     reports = Reports(fleet)

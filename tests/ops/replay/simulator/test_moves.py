@@ -1,8 +1,6 @@
 """Moves in the lab: the product's plan is carried out, within its limit and at its cost."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +8,8 @@ import pytest
 from ops.replay.report.measures import measure, utilization
 from ops.replay.simulator.moves import Moving, Rebalancer, copy_minutes
 from ops.replay.simulator.policies import ProfilePolicy
-from ops.replay.simulator.simulation import Outcome, simulate
+from ops.replay.simulator.simulation import simulate
 from ops.replay.simulator.true_fleet import Fleet
-from ops.replay.workload import Workload
 from schemas.resources import MEMORY
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.ops.replay.small_worlds import small_world, world
@@ -21,15 +18,15 @@ from tests.rows import each_row
 GIB = 2.0**30
 
 
-def moved(small: Workload, rebalance: Mapping[str, Any] = {}, **how: float) -> Outcome:
+def moved(small, rebalance=(), **how):
     """The default profile with moves, and with these settings in its table ``[rebalance]``."""
     default = load_profiles(()).choose("windward")
-    profile = replace(default, rebalance=default.rebalance.with_given(rebalance))
+    profile = replace(default, rebalance=default.rebalance.with_given(dict(rebalance)))
     return simulate(small, ProfilePolicy(profile), mover=Rebalancer(profile, Moving(**{"share": 1.0, **how}), small))
 
 
 @pytest.fixture(scope="module")
-def limited() -> Outcome:
+def limited():
     """A full fleet of which 2 % may move in an hour, for the least gain."""
     return moved(small_world(machines=4, load=0.8, requests=0.9), share=0.02, gain_min=0.0, copy_gbit=1.0)
 
@@ -41,7 +38,7 @@ HEATED = world(
 """One machine at its limit beside two that are nearly idle; the last instance makes time go on."""
 
 
-def test_a_hot_machine_is_cooled() -> None:
+def test_a_hot_machine_is_cooled():
     """The plan moves an instance off the machine that is over 90 %, and never where it would be over."""
     still = simulate(HEATED, ProfilePolicy(load_profiles(()).choose("windward")))
     outcome = moved(HEATED, copy_gbit=0.0)
@@ -52,7 +49,7 @@ def test_a_hot_machine_is_cooled() -> None:
 
 
 @pytest.mark.slow
-def test_no_more_move_in_an_hour_than_the_limit(limited: Outcome) -> None:
+def test_no_more_move_in_an_hour_than_the_limit(limited):
     """A share of the live instances; a share below one instance an hour is saved up."""
     minutes = np.array([minute for minute, _ in limited.moves])
     most = 0.02 * limited.fleet.count.sum(axis=0).max()
@@ -76,12 +73,12 @@ def test_no_more_move_in_an_hour_than_the_limit(limited: Outcome) -> None:
         pytest.param({"rounds_over": 5}, {}, 1, id="a machine gives in the first round"),
     ],
 )
-def test_a_profile_moves_by_its_own_settings(rebalance: dict[str, Any], how: dict[str, float], count: int) -> None:
+def test_a_profile_moves_by_its_own_settings(rebalance, how, count):
     """The plan is that of `windward rebalance` with the same profile."""
     assert len(moved(HEATED, rebalance, copy_gbit=0.0, **how).moves) == count
 
 
-def test_the_copying_takes_as_long_as_the_memory() -> None:
+def test_the_copying_takes_as_long_as_the_memory():
     """At 8 Gbit/s a gigabyte a second; without an amount, 4 GiB for each core that is asked."""
     small = world([10.0, 10.0], [(2.0, 1.0, 0, 60), (2.0, 1.0, 0, 60)])
     small.asked[MEMORY, 0] = 120e9
@@ -90,7 +87,7 @@ def test_the_copying_takes_as_long_as_the_memory() -> None:
     assert copy_minutes(small, 1e-300).tolist() == [240.0, 240.0]
 
 
-def test_both_machines_carry_a_move_until_it_is_copied() -> None:
+def test_both_machines_carry_a_move_until_it_is_copied():
     """For a minute and a half the source carries the instance still, and each a core for the copying."""
     fleet = Fleet(world([10.0, 10.0], [(2.0, 3.0, 0, 180)]))
     fleet.place(0, 0, 0)
@@ -102,7 +99,7 @@ def test_both_machines_carry_a_move_until_it_is_copied() -> None:
 
 
 @pytest.mark.slow
-def test_moves_that_cost_are_in_the_figures(limited: Outcome) -> None:
+def test_moves_that_cost_are_in_the_figures(limited):
     """The network is full of a move's memory for as long as it is copied, at both ends."""
     first = limited.workload.fill_minutes
     copied = sum(move.copy_minutes for minute, move in limited.moves if minute >= first)

@@ -7,7 +7,7 @@ import pytest
 
 from ops.replay.simulator.moves import Evicting, Moving
 from ops.replay.simulator.policies import KnowingBatch, ProdAlone, runs
-from ops.replay.simulator.simulation import Outcome, simulate
+from ops.replay.simulator.simulation import simulate
 from ops.replay.worlds.worlds import with_batch
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile_file import parse_profile
@@ -21,18 +21,18 @@ MIXED = world(
 )
 
 
-def run(kind: type[ProdAlone]) -> Outcome:
+def run(kind):
     return simulate(MIXED, kind(PROFILE))
 
 
-def test_prod_alone_has_no_batch() -> None:
+def test_prod_alone_has_no_batch():
     """The others are refused for ever."""
     outcome = run(ProdAlone)
     assert (outcome.placed >= 0).tolist() == [True, True, False, False, False]
     assert (outcome.policy, outcome.fleet.lower.any()) == ("windward, prod alone", False)
 
 
-def test_known_batch_fills_to_ninety_per_cent_of_the_true_peak() -> None:
+def test_known_batch_fills_to_ninety_per_cent_of_the_true_peak():
     """What is asked does not count: five cores go beside four, and the next beside one; the last waits for an end."""
     outcome = run(KnowingBatch)
     rows = outcome.fleet.machine_of.tolist()
@@ -53,9 +53,7 @@ REFERENCES = ["random feasible", "best fit by true peak", "oracle"]
         (["seed", "windward"], [0.0015, 0.005], ["seed", "windward", "windward + 0.15 %/h", "windward + 0.5 %/h"]),
     ],
 )
-def test_every_profile_but_the_baseline_is_moved_too(
-    profiles: list[str], shares: list[float], expected: list[str]
-) -> None:
+def test_every_profile_but_the_baseline_is_moved_too(profiles, shares, expected):
     """A baseline that is alone is moved itself; the references are always there and never moved."""
     catalogue = load_profiles(())
     movings = [Moving(share=share) for share in shares]
@@ -65,7 +63,7 @@ def test_every_profile_but_the_baseline_is_moved_too(
 
 
 @pytest.mark.parametrize("batch", [0.0, 0.5])
-def test_a_recorded_placement_is_a_reference_where_it_is_known(batch: float) -> None:
+def test_a_recorded_placement_is_a_reference_where_it_is_known(batch):
     """Of the recorded worlds of a run alone, with batch or without."""
     world = small_world(machines=2)
     world = with_batch(world, batch) if batch else world
@@ -75,7 +73,7 @@ def test_a_recorded_placement_is_a_reference_where_it_is_known(batch: float) -> 
     assert names[1] == ["seed", "as recorded", *names[0][1:]]
 
 
-def test_worlds_with_batch_have_references_of_their_own() -> None:
+def test_worlds_with_batch_have_references_of_their_own():
     """And profiles that count by class take part with evictions, too."""
     by_class = parse_profile('[[filters]]\nuse = "fits"\nclasses = {}', "classes")
     plain = load_profiles(()).choose("seed")

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from ops.replay.report.measures import measure, utilization
-from ops.replay.simulator.interfaces import Moment, Move, Policy
+from ops.replay.simulator.interfaces import Move
 from ops.replay.simulator.policies import BestFitByPeak, Oracle, ProfilePolicy, RandomFeasible
-from ops.replay.simulator.simulation import Outcome, Queue, simulate
-from ops.replay.workload import Workload
+from ops.replay.simulator.simulation import Queue, simulate
 from schemas.resources import CPU
 from schemas.rpc.request import Request
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -21,11 +20,11 @@ from tests.effort import effort
 from tests.ops.replay.small_worlds import Observed, small_world, world
 
 
-def profile(name: str = "windward") -> ProfilePolicy:
+def profile(name="windward"):
     return ProfilePolicy(load_profiles(()).choose(name))
 
 
-def policies() -> list[Policy]:
+def policies():
     """Two profiles and the references, fresh."""
     return [profile(), profile("kubernetes"), RandomFeasible(1), BestFitByPeak(1), Oracle(1)]
 
@@ -33,21 +32,21 @@ def policies() -> list[Policy]:
 NAMES = [policy.name for policy in policies()]
 
 
-def four_machines() -> Workload:
+def four_machines():
     return small_world(machines=4)
 
 
 @cache
-def outcome_of(name: str) -> Outcome:
+def outcome_of(name):
     """One world under a policy, for the tests that only look at it."""
     return simulate(four_machines(), next(policy for policy in policies() if policy.name == name))
 
 
-def on(outcome: Outcome) -> list[int]:
+def on(outcome):
     return outcome.fleet.machine_of.tolist()
 
 
-def test_two_machines_share_two_instances() -> None:
+def test_two_machines_share_two_instances():
     """The second instance goes to the other machine: the first one's credit counts though no window shows it yet."""
     outcome = simulate(world([10.0, 10.0], [(2.0, 2.0, 0, 60), (2.0, 2.0, 0, 60)]), profile())
     assert sorted(on(outcome)) == [0, 1]
@@ -55,14 +54,14 @@ def test_two_machines_share_two_instances() -> None:
     assert not outcome.fleet.load[0, :, 60:].any()
 
 
-def test_measured_load_decides() -> None:
+def test_measured_load_decides():
     """After an hour the machine whose instance uses much is avoided, though both promised the same."""
     outcome = simulate(world([10.0, 10.0], [(2.0, 6.0, 0, 200), (2.0, 0.5, 0, 200), (2.0, 2.0, 90, 30)]), profile())
     busy, idle, placed = on(outcome)
     assert placed == idle != busy
 
 
-def test_a_refused_instance_asks_again_after_four_minutes() -> None:
+def test_a_refused_instance_asks_again_after_four_minutes():
     """The third one fits only when the first two have ended; its life begins then."""
     outcome = simulate(world([4.0, 4.0], [(3.0, 1.0, 0, 10), (3.0, 1.0, 0, 10), (3.0, 1.0, 1, 7)]), profile())
     assert outcome.placed.tolist() == [0, 0, 13]
@@ -72,14 +71,14 @@ def test_a_refused_instance_asks_again_after_four_minutes() -> None:
     assert outcome.refusals == {"0/2 feasible: 2 too much cpu promised": 1}
 
 
-def test_each_try_is_one_decision() -> None:
+def test_each_try_is_one_decision():
     """Of equal requests, which are one batch, each has its part of the time."""
     outcome = simulate(world([4.0, 4.0], [(1.0, 1.0, 0, 10)] * 6 + [(9.0, 1.0, 8, 10)]), profile())
     assert outcome.tries.tolist() == [1] * 6 + [58]
     assert len(outcome.decision_s) == outcome.tries.sum()
 
 
-def test_figures_of_a_world_checked_by_hand() -> None:
+def test_figures_of_a_world_checked_by_hand():
     """One machine at 120 %, one idle, for half of the time."""
     small = world([10.0, 10.0], [(5.0, 12.0, 0, 120)])
     figures = measure(simulate(small, profile()))["steady"]
@@ -91,7 +90,7 @@ def test_figures_of_a_world_checked_by_hand() -> None:
     assert figures["refused_first"] == 0.0
 
 
-def test_agents_measure_no_more_than_the_capacity() -> None:
+def test_agents_measure_no_more_than_the_capacity():
     """Demand above it is lost; the readings that are folded stop at the machine's cores."""
     outcome = simulate(world([10.0, 10.0], [(5.0, 12.0, 0, 120)]), profile())
     assert outcome.fleet.load.max() == 12.0
@@ -100,7 +99,7 @@ def test_agents_measure_no_more_than_the_capacity() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_seed_is_the_same_result(name: str) -> None:
+def test_the_same_seed_is_the_same_result(name):
     """World and choices follow from the seed alone."""
     first = outcome_of(name)
     second = simulate(four_machines(), next(policy for policy in policies() if policy.name == name))
@@ -109,7 +108,7 @@ def test_the_same_seed_is_the_same_result(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_machine_carries_the_sum_of_its_instances(name: str) -> None:
+def test_a_machine_carries_the_sum_of_its_instances(name):
     """Nothing is lost or made up between instances and machines."""
     small, outcome = four_machines(), outcome_of(name)
     total = np.zeros_like(outcome.fleet.load[0])
@@ -120,7 +119,7 @@ def test_a_machine_carries_the_sum_of_its_instances(name: str) -> None:
     assert np.allclose(total, outcome.fleet.load[0])
 
 
-def test_every_policy_meets_the_same_arrivals() -> None:
+def test_every_policy_meets_the_same_arrivals():
     """Instances, their times and what they ask are the workload's; a policy only says where."""
     outcomes = [outcome_of(name) for name in NAMES]
     assert all((outcome.tries > 0).all() for outcome in outcomes)
@@ -130,7 +129,7 @@ def test_every_policy_meets_the_same_arrivals() -> None:
 
 
 @pytest.mark.long
-def test_nothing_is_promised_twice() -> None:
+def test_nothing_is_promised_twice():
     """What the instances of a machine asked for never exceeds its cores, under the default profile."""
     small = small_world(machines=effort(2, 4), requests=0.95)
     outcome = simulate(small, profile())
@@ -142,7 +141,7 @@ def test_nothing_is_promised_twice() -> None:
 
 
 @pytest.mark.slow
-def test_knowing_the_future_is_no_hotter_than_chance() -> None:
+def test_knowing_the_future_is_no_hotter_than_chance():
     """The oracle and the default have fewer hot minutes than the random policy."""
     small = small_world(seed=3)
     hot = {p.name: measure(simulate(small, p))["steady"]["hot90"] for p in (profile(), RandomFeasible(1), Oracle(1))}
@@ -150,14 +149,14 @@ def test_knowing_the_future_is_no_hotter_than_chance() -> None:
     assert hot["windward"] < hot["random feasible"]
 
 
-def test_a_mover_takes_the_load_with_it() -> None:
+def test_a_mover_takes_the_load_with_it():
     """A moved instance loads its new machine from that minute on, in truth and in the ledger."""
 
     class ToTheOther:
-        def moves(self, moment: Moment) -> list[Move]:
+        def moves(self, moment):
             return [Move(0, 1 - int(moment.fleet.machine_of[0]))] if moment.minute == 60 else []
 
-    def run(small: Workload) -> Outcome:
+    def run(small):
         return simulate(small, profile(), mover=ToTheOther())
 
     outcome = run(world([10.0, 10.0], [(2.0, 3.0, 0, 180), (1.0, 0.5, 90, 20)]))
@@ -169,20 +168,20 @@ def test_a_mover_takes_the_load_with_it() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-def test_what_is_seen_of_instances_that_use_what_they_ask_is_their_load(seed: int) -> None:
+def test_what_is_seen_of_instances_that_use_what_they_ask_is_their_load(seed):
     """Credits and debits make up for what windows show late, whoever comes, leaves or moves."""
     draw = np.random.default_rng(seed)
     asked, start, life = draw.choice([0.5, 1.0, 2.0, 4.0], 150), draw.integers(0, 270, 150), draw.integers(2, 150, 150)
     small = world([99.0] * 4, list(zip(asked, asked, np.sort(start), life, strict=True)), 300)
 
     class Moving:
-        def moves(self, moment: Moment) -> list[Move]:
+        def moves(self, moment):
             running = moment.fleet.running(moment.minute)
             chosen = draw.choice(running, min(2, len(running)), replace=False)
             moves = [Move(int(one), int(draw.integers(4))) for one in chosen]
             return [move for move in moves if moment.fleet.machine_of[move.instance] != move.row]
 
-    def look(moment: Moment) -> None:
+    def look(moment):
         taught = dataclasses.replace(policy.profile.load_model, learned=False)
         inputs = moment.inputs(dataclasses.replace(policy.profile, load_model=taught), Tables())
         seen = rank(Request(), inputs).machines
@@ -198,7 +197,7 @@ ASKS = [(2.0, 1.0, 0, 9), (4.0, 1.0, 0, 9), (1.0, 1.0, 0, 9), (3.0, 1.0, 8, 9)]
 MIXED = world([8.0], ASKS, classes=["batch", "batch", "prod", "free"])
 
 
-def test_prod_asks_first() -> None:
+def test_prod_asks_first():
     """In one minute prod comes before batch, and the earlier before the later."""
     queue = Queue(MIXED)
     assert (queue.minute, queue.take()) == (0, [2, 0, 1])
@@ -207,7 +206,7 @@ def test_prod_asks_first() -> None:
     assert queue.minute == MIXED.minutes
 
 
-def test_an_instance_that_asks_for_more_than_a_refused_one_is_not_ranked() -> None:
+def test_an_instance_that_asks_for_more_than_a_refused_one_is_not_ranked():
     """A refusal holds for larger instances of its class in that minute, and never for prod."""
     queue = Queue(MIXED)
     queue.take()
@@ -219,7 +218,7 @@ def test_an_instance_that_asks_for_more_than_a_refused_one_is_not_ranked() -> No
     assert not queue.cannot_fit(1)
 
 
-def test_a_smaller_one_takes_the_place_of_a_larger_one() -> None:
+def test_a_smaller_one_takes_the_place_of_a_larger_one():
     """The least that was refused decides."""
     queue = Queue(MIXED)
     queue.take()
@@ -229,7 +228,7 @@ def test_a_smaller_one_takes_the_place_of_a_larger_one() -> None:
     assert [queue.cannot_fit(each) for each in (0, 1)] == [True, True]
 
 
-def test_a_refusal_holds_for_its_kind() -> None:
+def test_a_refusal_holds_for_its_kind():
     """What is expected of another kind may be less; with labels it holds for no other instance."""
     kinds = Queue(replace(MIXED, kinds=["a", "b", "a", "a"]))
     labels = Queue(replace(MIXED, labels=[{}, {}, {}, {}]))

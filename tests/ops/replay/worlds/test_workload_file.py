@@ -1,8 +1,5 @@
 """Workloads from files: what is read, and what a wrong file is told."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,14 +21,14 @@ TABLES = {
 HEAD = "instance,asked_cores,start_s,end_s"
 
 
-def folder(at: Path, **changed: str) -> Path:
+def folder(at, **changed):
     at.mkdir(exist_ok=True)
     for name, text in (TABLES | changed).items():
         (at / f"{name}.csv").write_text(text)
     return at
 
 
-def test_a_folder_of_tables_is_a_workload(tmp_path: Path) -> None:
+def test_a_folder_of_tables_is_a_workload(tmp_path):
     """Amounts, times, labels and usage are those of the tables."""
     path = folder(tmp_path / "mine")
     assert is_workload(path)
@@ -47,7 +44,7 @@ def test_a_folder_of_tables_is_a_workload(tmp_path: Path) -> None:
     assert found.usage.of(1, MEMORY, 5, 6).tolist() == [50 * 2.0**20]
 
 
-def test_an_instance_may_have_a_class(tmp_path: Path) -> None:
+def test_an_instance_may_have_a_class(tmp_path):
     """It goes into the request; an empty value is prod."""
     table = HEAD + ",priority_class\nweb,1,60,90,batch\ndb,1,0,9,\n"
     found = read_workload(folder(tmp_path / "mine", instances=table))
@@ -55,7 +52,7 @@ def test_an_instance_may_have_a_class(tmp_path: Path) -> None:
     assert found.lower.tolist() == [False, True]
 
 
-def test_arrays_hold_the_same(tmp_path: Path) -> None:
+def test_arrays_hold_the_same(tmp_path):
     """An ``.npz`` with instances is a workload; expected use goes into the request."""
     path = tmp_path / "mine.npz"
     np.savez(
@@ -68,7 +65,7 @@ def test_arrays_hold_the_same(tmp_path: Path) -> None:
     assert found.request(0).expected == {"cpu": 0.5}
 
 
-def test_the_shortest_step_is_the_length_of_a_cell(tmp_path: Path) -> None:
+def test_the_shortest_step_is_the_length_of_a_cell(tmp_path):
     """Also where most steps are longer, because cells of the whole fleet are missing."""
     lines = "instance,ts,cpu_cores\nweb,0,1\ndb,60,2\nweb,180,3\ndb,300,4\nweb,420,5\n"
     found = read_workload(folder(tmp_path / "mine", usage=lines))
@@ -77,7 +74,7 @@ def test_the_shortest_step_is_the_length_of_a_cell(tmp_path: Path) -> None:
     assert found.usage.of(1, CPU, 0, 8).tolist() == [2, 2, 2, 2, 2, 4, 4, 4]
 
 
-def test_an_instance_without_an_end_runs_on(tmp_path: Path) -> None:
+def test_an_instance_without_an_end_runs_on(tmp_path):
     """It is there until after the last cell, at any time of the epoch."""
     found = read_workload(folder(tmp_path / "mine", instances=HEAD + "\nweb,1,0,\ndb,1,300,600\n"))
     assert found.life[0] > found.minutes
@@ -90,7 +87,7 @@ def test_an_instance_without_an_end_runs_on(tmp_path: Path) -> None:
     assert late.life[1] == 1
 
 
-def test_a_given_zero_differs_from_no_amount(tmp_path: Path) -> None:
+def test_a_given_zero_differs_from_no_amount(tmp_path):
     """A profile's default for instances without an amount is not for them."""
     both = "instance,asked_cores,asked_mem_mib,start_s,end_s\nweb,0,0,0,1200\ndb,4,256,300,900\n"
     given = read_workload(folder(tmp_path / "given", instances=both)).request(0)
@@ -174,14 +171,14 @@ def test_a_given_zero_differs_from_no_amount(tmp_path: Path) -> None:
          "mine/usage.csv: ts, row 2: 'noon' is no number"),
     ],
 )  # fmt: skip
-def test_a_wrong_table_is_told_where(tmp_path: Path, table: str, text: str, message: str) -> None:
+def test_a_wrong_table_is_told_where(tmp_path, table, text, message):
     """The message names file, column and row."""
     with pytest.raises(WorkloadError) as caught:
         read_workload(folder(tmp_path / "mine", **{table: text}))
     assert str(caught.value) == message
 
 
-def arrays(**changed: Any) -> dict[str, Any]:
+def arrays(**changed):
     """Two instances on one machine for three minutes, as arrays."""
     return {
         "machine": ["m"], "cores": [8.0], "ts": np.arange(3) * 60.0, "instance": ["a", "b"], "asked_cores": [1.0, 1.0],
@@ -207,7 +204,7 @@ def arrays(**changed: Any) -> dict[str, Any]:
         ({"labels": ["=", "x"]}, "labels, row 1: expected key=value,key=value, got '='"),
     ],
 )
-def test_a_wrong_array_is_told_where(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+def test_a_wrong_array_is_told_where(tmp_path, changed, message):
     """The message names file, array and row."""
     np.savez(tmp_path / "mine.npz", **arrays(**changed))
     with pytest.raises(WorkloadError) as caught:
@@ -215,7 +212,7 @@ def test_a_wrong_array_is_told_where(tmp_path: Path, changed: dict[str, Any], me
     assert str(caught.value) == f"mine.npz: {message}"
 
 
-def test_other_columns_are_ignored(tmp_path: Path) -> None:
+def test_other_columns_are_ignored(tmp_path):
     """Also those of another table; a mark of the encoding and empty lines at the end are none."""
     path = folder(
         tmp_path / "mine",
@@ -227,7 +224,7 @@ def test_other_columns_are_ignored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"PK\x03\x04garbage"])
-def test_a_damaged_file_is_no_workload(tmp_path: Path, raw: bytes) -> None:
+def test_a_damaged_file_is_no_workload(tmp_path, raw):
     """Whoever reads it says what is wrong."""
     (tmp_path / "mine.npz").write_bytes(raw)
     assert not is_workload(tmp_path / "mine.npz")
@@ -239,7 +236,7 @@ WORDS = st.text(max_size=6) | st.sampled_from(["batch", "free", "Batch", "prod "
 
 
 @given(priority_class=st.lists(WORDS, min_size=2, max_size=3), kind=st.lists(WORDS, min_size=2, max_size=2))
-def test_whatever_the_words_are_it_is_a_workload_or_one_error(priority_class: list[str], kind: list[str]) -> None:
+def test_whatever_the_words_are_it_is_a_workload_or_one_error(priority_class, kind):
     """Each instance that is read has a request of one of the classes; else the message names file and column."""
     given = arrays(priority_class=priority_class, kind=kind)
     try:
@@ -251,7 +248,7 @@ def test_whatever_the_words_are_it_is_a_workload_or_one_error(priority_class: li
         assert found.lower.tolist() == [one in {"batch", "free"} for one in classes]
 
 
-def test_a_missing_table_is_named(tmp_path: Path) -> None:
+def test_a_missing_table_is_named(tmp_path):
     """A folder without one of the three."""
     path = folder(tmp_path / "mine")
     (path / "usage.csv").unlink()

@@ -17,7 +17,6 @@ from ops.replay.worlds.worlds import (
     FIRST_CROWD_MINUTES,
     GROWTH,
     UNLIKE_CORES,
-    Asks,
     Shape,
     build_world,
     with_batch,
@@ -28,7 +27,7 @@ from tests.ops.replay.small_worlds import small_world, waves
 
 
 @pytest.mark.parametrize(("load", "requests"), [(0.3, 0.8), (0.5, 0.4)])
-def test_load_and_requests_are_those_asked_for(load: float, requests: float) -> None:
+def test_load_and_requests_are_those_asked_for(load, requests):
     """As if all were placed when they first ask, after the first hour: the mean demand, and the sum of the requests."""
     world = small_world(machines=20, load=load, requests=requests)
     demand, asked = np.zeros((2, world.minutes))
@@ -42,17 +41,17 @@ def test_load_and_requests_are_those_asked_for(load: float, requests: float) -> 
     assert world.asked[CPU].max() <= world.capacity[CPU].min() / 2
 
 
-def test_a_trace_without_load_is_refused() -> None:
+def test_a_trace_without_load_is_refused():
     """It cannot be scaled to any."""
     idle = replace(waves(), cpu=np.zeros_like(waves().cpu))
     with pytest.raises(WorkloadError, match=r"^waves: no instance uses any cpu$"):
         build_world(idle, without_file(), Shape(machines=2, days=1), 1)
 
 
-def test_informed_requests_say_best_what_is_used() -> None:
+def test_informed_requests_say_best_what_is_used():
     """The correlation of what is asked with the 95th percentile of the own usage, on a logarithmic scale."""
 
-    def tells(asks: Asks) -> float:
+    def tells(asks):
         world = small_world(machines=20, asks=asks)
         used = np.array([np.percentile(world.usage.of(at, CPU, 0, DAY_MINUTES), 95) for at in range(len(world.start))])
         return float(np.corrcoef(np.log(world.asked[CPU]), np.log(used))[0, 1])
@@ -62,7 +61,7 @@ def test_informed_requests_say_best_what_is_used() -> None:
     assert tells("misled") < 0.6
 
 
-def test_misled_requests_turn_in_the_middle() -> None:
+def test_misled_requests_turn_in_the_middle():
     """A source that asks three times its need asks for half of it later: six times less, at least three where cut."""
     world = small_world(machines=20, days=2, asks="misled")
     informed = small_world(machines=20, days=2, asks="informed")
@@ -75,7 +74,7 @@ def test_misled_requests_turn_in_the_middle() -> None:
         assert abs(first - second) > np.log(3)
 
 
-def test_businesses_peak_together_and_come_in_waves() -> None:
+def test_businesses_peak_together_and_come_in_waves():
     """Instances of one source are at the same place of it; a burst after the first crowd has few sources."""
     world, usual = small_world(machines=20, peaks=True), small_world(machines=20)
     for base in np.unique(world.usage.base).tolist():
@@ -85,7 +84,7 @@ def test_businesses_peak_together_and_come_in_waves() -> None:
     assert (world.start == usual.start).all()
 
 
-def test_growing_instances_use_more_at_their_end() -> None:
+def test_growing_instances_use_more_at_their_end():
     """0.3 of their usage at their start, 1.7 at their end, and all later."""
     world = small_world(machines=5, grow=True)
     usage = replace(world.usage, most=np.full_like(world.usage.most, np.inf))
@@ -98,7 +97,7 @@ def test_growing_instances_use_more_at_their_end() -> None:
             assert usage.at(np.array([at]), np.array([CPU]), minute)[0] == grown
 
 
-def test_unlike_machines_have_eight_to_128_cores() -> None:
+def test_unlike_machines_have_eight_to_128_cores():
     """All sizes, in equal parts."""
     world = small_world(machines=18, unlike=True)
     assert sorted(world.capacity[CPU]) == sorted(2 * list(UNLIKE_CORES))
@@ -108,7 +107,7 @@ PROD = small_world(seed=3)
 BOTH = with_batch(PROD, 0.5)
 
 
-def test_prod_is_what_it_was() -> None:
+def test_prod_is_what_it_was():
     """Its instances, times, amounts and usage are those of the world without batch."""
     prod = np.flatnonzero(~BOTH.lower)
     assert [BOTH.instances[at] for at in prod] == list(PROD.instances)
@@ -119,7 +118,7 @@ def test_prod_is_what_it_was() -> None:
         assert (BOTH.usage.of(there, CPU, 0, 99) == PROD.usage.of(mine, CPU, 0, 99)).all()
 
 
-def test_batch_asks_for_its_share() -> None:
+def test_batch_asks_for_its_share():
     """Live at a time, were all placed at once: half of the cores, in the long run."""
     batch = BOTH.lower
     live = (BOTH.asked[CPU] * BOTH.life)[batch].sum() / BOTH.minutes / PROD.capacity[CPU].sum()
@@ -128,7 +127,7 @@ def test_batch_asks_for_its_share() -> None:
     assert (np.diff(BOTH.start) >= 0).all()
 
 
-def test_the_same_seed_is_the_same_stream() -> None:
+def test_the_same_seed_is_the_same_stream():
     """And another seed another."""
     again, other = with_batch(PROD, 0.5), with_batch(small_world(seed=4), 0.5)
     assert again.start.tolist() == BOTH.start.tolist()
@@ -140,7 +139,7 @@ CELLS = arrays(np.float32, (2, 24), elements=st.floats(0, 1, width=32))
 
 @settings(max_examples=examples(50, 50), deadline=None)
 @given(CELLS, st.integers(0, 1000))
-def test_the_mean_of_every_cell_stays(cells: np.ndarray, seed: int) -> None:
+def test_the_mean_of_every_cell_stays(cells, seed):
     """Minutes are drawn around the cell's mean, and none is below 0 or above the most."""
     minutes = minute_readings(cells, 300.0, np.random.default_rng(seed), most=1.0)
     assert minutes.shape == (2, 120)
@@ -149,7 +148,7 @@ def test_the_mean_of_every_cell_stays(cells: np.ndarray, seed: int) -> None:
     assert minutes.max() <= 1 + 1e-5
 
 
-def test_the_spread_inside_a_cell_is_that_of_the_steps_between_cells() -> None:
+def test_the_spread_inside_a_cell_is_that_of_the_steps_between_cells():
     """On a long random series the variance inside is half the mean squared step, to a tenth."""
     generator = np.random.default_rng(1)
     cells = (0.5 + 0.05 * generator.standard_normal((4, 2_000))).astype(np.float32)
@@ -175,13 +174,13 @@ def test_the_spread_inside_a_cell_is_that_of_the_steps_between_cells() -> None:
         "no whole minutes: the value in force",
     ],
 )
-def test_other_cells(cell_s: float, cells: list[float], expected: list[float]) -> None:
+def test_other_cells(cell_s, cells, expected):
     """Nothing is drawn where the cells say it, or where a minute has no cells of its own."""
     found = minute_readings(np.array([cells], np.float32), cell_s, np.random.default_rng(1))
     assert found.tolist() == [expected]
 
 
-def test_steady_cells_have_steady_minutes() -> None:
+def test_steady_cells_have_steady_minutes():
     """Where nothing changes nothing is made up."""
     found = minute_readings(np.full((1, 12), 0.4, np.float32), 300.0, np.random.default_rng(1))
     assert np.allclose(found, 0.4)

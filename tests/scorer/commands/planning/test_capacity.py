@@ -1,8 +1,6 @@
 """``windward capacity`` from a file: the count, by label, what limits it, one more machine, and if a zone is lost."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +12,7 @@ KIND = ("--cpu", "2", "--memory", "10G", "--profile", "kubernetes")
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> str:
+def file(tmp_path):
     """Two zones of two machines; the small one of zone b is nearly full."""
     idle = {"cpu": 0.5, "memory": "5G"}
     machines = [
@@ -32,17 +30,16 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
-def run(capsys: pytest.CaptureFixture[str], file: str, *words: str, code: int = 0) -> str:
+def run(capsys, file, *words, code=0):
     assert main(["--fleet-file", file, *words], {}) == code
     return capsys.readouterr().out
 
 
-def as_json(capsys: pytest.CaptureFixture[str], file: str, *words: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(run(capsys, file, "--json", *words))
-    return found
+def as_json(capsys, file, *words):
+    return json.loads(run(capsys, file, "--json", *words))
 
 
-def test_how_many_fit_and_what_limits_them(capsys: pytest.CaptureFixture[str], file: str) -> None:
+def test_how_many_fit_and_what_limits_them(capsys, file):
     """By hand: 2 + 4 + 4 + 0."""
     answer = as_json(capsys, file, *KIND, "--by", "zone")
     assert (answer["fit"], answer["machines_with_room"]) == (10, 3)
@@ -54,13 +51,13 @@ def test_how_many_fit_and_what_limits_them(capsys: pytest.CaptureFixture[str], f
     assert "a2       4" in shown
 
 
-def test_one_more_machine(capsys: pytest.CaptureFixture[str], file: str) -> None:
+def test_one_more_machine(capsys, file):
     """One of each size that there is, the most frequent first."""
     found = as_json(capsys, file, *KIND)["one_more_machine"]
     assert [(one["capacity"]["cpu"], one["machines"], one["copies"]) for one in found] == [(8.0, 3, 4), (4.0, 1, 2)]
 
 
-def test_what_if_a_zone_is_lost(capsys: pytest.CaptureFixture[str], file: str) -> None:
+def test_what_if_a_zone_is_lost(capsys, file):
     """Its instances are placed anew first, then the rest is counted."""
     answer = as_json(capsys, file, *KIND, "--if-lost", "zone=a")
     assert answer["lost"] == {"machines": 2, "placed": 1, "homeless": [], "homeless_count": 0}
@@ -70,7 +67,7 @@ def test_what_if_a_zone_is_lost(capsys: pytest.CaptureFixture[str], file: str) -
     )
 
 
-def test_a_mix_of_what_was_placed_lately(capsys: pytest.CaptureFixture[str], file: str) -> None:
+def test_a_mix_of_what_was_placed_lately(capsys, file):
     """By hand: 4 and 3 cores in turn on 4, 8 and 8, with and without zone a; and what was placed too long ago."""
     words = ("--mix", "--profile", "kubernetes")
     answer = as_json(capsys, file, *words, "--by", "zone")
@@ -87,7 +84,7 @@ def test_a_mix_of_what_was_placed_lately(capsys: pytest.CaptureFixture[str], fil
         main(["--fleet-file", file, "--mix", "--mix-since", "1h"], {})
 
 
-def test_none_fits(capsys: pytest.CaptureFixture[str], file: str) -> None:
+def test_none_fits(capsys, file):
     """Exit code 3, as for a placement."""
     assert run(capsys, file, "--cpu", "100", code=3).startswith("0 more fit")
 
@@ -103,15 +100,13 @@ def test_none_fits(capsys: pytest.CaptureFixture[str], file: str) -> None:
         (["--profile", "none"], "profile: no profile 'none'"),
     ],
 )
-def test_wrong_usage_is_one_line(file: str, words: list[str], message: str) -> None:
+def test_wrong_usage_is_one_line(file, words, message):
     with pytest.raises(SettingsError) as error:
         main(["--fleet-file", file, *words], {})
     assert message in str(error.value)
 
 
-def test_sizes_that_differ_in_another_resource_are_told_apart(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_sizes_that_differ_in_another_resource_are_told_apart(capsys, tmp_path):
     idle = {"cpu": 0.5, "memory": "5G"}
     machines = [machine(f"m{n}", 8, "64G", capacity={"nic": nic}, usage=idle) for n, nic in enumerate(("1G", "10G"))]
     path = tmp_path / "fleet.json"

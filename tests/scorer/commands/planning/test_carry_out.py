@@ -1,8 +1,6 @@
 """How the steps of a plan are carried out: each rule after a refusal; and how they are undone."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -28,30 +26,30 @@ STEPS = [
 class NoScorer(Client):
     """Fails a test that makes a call."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         """It has no server."""
 
-    def place(self, **request: Any) -> PlaceResult:
+    def place(self, **request):
         raise AssertionError(request)
 
-    def confirm(self, id: str, **more: Any) -> ConfirmResult:  # noqa: A002
+    def confirm(self, id, **more):  # noqa: A002
         raise AssertionError(id)
 
-    def update(self, id: str, **changes: Any) -> UpdateResult:  # noqa: A002
+    def update(self, id, **changes):  # noqa: A002
         raise AssertionError(id)
 
-    def release(self, id: str, **more: Any) -> ReleaseResult:  # noqa: A002
+    def release(self, id, **more):  # noqa: A002
         raise AssertionError(id)
 
 
 class Scorer(NoScorer):
     """Notes each call; refuses those of an instance or of a method, and places some instances nowhere."""
 
-    def __init__(self, refused: Mapping[str, WindwardError] | None = None, missing: tuple[str, ...] = ()) -> None:
-        self.calls: list[tuple[str, dict[str, Any]]] = []
+    def __init__(self, refused=None, missing=()):
+        self.calls = []
         self.refused, self.missing = refused or {}, missing
 
-    def _note(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    def _note(self, method, params):
         self.calls.append((method, params))
         named = params.get("id") or params["instances"][0]["id"]
         for name in (method, named, f"{named} {params.get('role', '')}"):
@@ -59,7 +57,7 @@ class Scorer(NoScorer):
                 raise self.refused[name]
         return {"id": named, "machine": "m1", "state": "confirmed", "amounts": []}
 
-    def place(self, **request: Any) -> PlaceResult:
+    def place(self, **request):
         self._note("place", request)
         placed = [
             Line(id=one["id"], machine="m9", state="reserved", reserved_at=1.0, version=1, generation=7)
@@ -67,24 +65,24 @@ class Scorer(NoScorer):
         ]  # fmt: skip
         return PlaceResult(placed=placed, missing=len(self.missing), reason="0/3 feasible")
 
-    def confirm(self, id: str, **more: Any) -> ConfirmResult:  # noqa: A002
+    def confirm(self, id, **more):  # noqa: A002
         return ConfirmResult(**self._note("confirm", {"id": id, **more}))
 
-    def release(self, id: str, **more: Any) -> ReleaseResult:  # noqa: A002
+    def release(self, id, **more):  # noqa: A002
         return ReleaseResult(**self._note("release", {"id": id, **more}))
 
-    def update(self, id: str, **changes: Any) -> UpdateResult:  # noqa: A002
+    def update(self, id, **changes):  # noqa: A002
         record = self._note("update", {"id": id, **changes})
         if changes.get("move") and id != "there":
             record["moving"] = Moving(to=changes["machine"], since=1.0, until=9.0, number=3)
         return UpdateResult(**record)
 
 
-def states(outcomes: list[Outcome]) -> dict[str, str]:
+def states(outcomes):
     return {one.step.id: one.state for one in outcomes}
 
 
-def test_a_plan_is_carried_out_in_its_order() -> None:
+def test_a_plan_is_carried_out_in_its_order():
     """Each step with its generation; new ones in one call; where the scorer put them is told."""
     scorer = Scorer()
     outcomes = list(carry_out(STEPS, Calls(scorer), OnRefusal.STOP))
@@ -111,7 +109,7 @@ def test_a_plan_is_carried_out_in_its_order() -> None:
     assert (scorer.calls[9][1]["profile"], scorer.calls[9][1]["all_or_nothing"]) == ("seed", True)
 
 
-def test_new_instances_are_placed_in_calls_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_instances_are_placed_in_calls_of_bounded_size(monkeypatch):
     """A scorer answers other queries in between."""
     monkeypatch.setattr(carrying, "PLACED_AT_ONCE", 2)
     scorer = Scorer()
@@ -149,7 +147,7 @@ def test_new_instances_are_placed_in_calls_of_bounded_size(monkeypatch: pytest.M
         ),
     ],
 )
-def test_stop(scorer: Scorer, expected: dict[str, str], message: str) -> None:
+def test_stop(scorer, expected, message):
     """The first that is refused or has no answer ends it; each of the rest has that error, too."""
     outcomes = list(carry_out(STEPS, Calls(scorer), OnRefusal.STOP))
     assert states(outcomes) == expected
@@ -158,14 +156,14 @@ def test_stop(scorer: Scorer, expected: dict[str, str], message: str) -> None:
     assert {one.error for one in outcomes if one.state == "not tried"} <= {failed[0].error}
 
 
-def test_the_second_part_of_a_move_is_refused() -> None:
+def test_the_second_part_of_a_move_is_refused():
     scorer = Scorer({"v master": NO_ROOM})
     move = list(carry_out(STEPS, Calls(scorer), OnRefusal.STOP))[2]
     assert (move.state, move.begun, move.machine) == ("refused", True, "m2")
     assert not next(carry_out(STEPS, Calls(Scorer({"release": NO_ROOM})), OnRefusal.STOP)).begun
 
 
-def move_steps() -> list[Step]:
+def move_steps():
     """Moves that depend on each other: `b` and `c` on `a`, `d` on `b`; `e` on none."""
     places = (("a", "A", "B"), ("b", "C", "A"), ("c", "B", "D"), ("d", "E", "C"), ("e", "E", "F"))
     return [Step("move", name, source, target) for name, source, target in places]
@@ -182,7 +180,7 @@ def move_steps() -> list[Step]:
         (OnRefusal.DROP_DEPENDENTS, SILENT, ["unanswered", *["not tried"] * 4]),
     ],
 )
-def test_what_follows_a_refusal(rule: OnRefusal, error: WindwardError, expected: list[str]) -> None:
+def test_what_follows_a_refusal(rule, error, expected):
     """Nothing more; all others; or those that need not that one: a target that was to be left, or a source."""
     scorer = Scorer({"a": error})
     outcomes = list(carry_out(move_steps(), Calls(scorer), rule))
@@ -192,7 +190,7 @@ def test_what_follows_a_refusal(rule: OnRefusal, error: WindwardError, expected:
     assert causes == ({"b": "a", "c": "a", "d": "b"} if "dropped" in expected else {})
 
 
-def test_what_has_no_machine_depends_on_nothing() -> None:
+def test_what_has_no_machine_depends_on_nothing():
     """A release has no target and a new instance no source: they are not the same machine."""
     scorer = Scorer({"r": NO_ROOM})
     there = Step("place", "s", None, "m1", request=read_request({"id": "s"}))
@@ -202,14 +200,14 @@ def test_what_has_no_machine_depends_on_nothing() -> None:
     assert states(outcomes) == {"p": "refused", "r": "done"}
 
 
-def test_who_takes_no_more_outcomes_ends_it() -> None:
+def test_who_takes_no_more_outcomes_ends_it():
     """A step is carried out when its outcome is asked for."""
     scorer = Scorer({"a": SILENT})
     assert next(carry_out(move_steps(), Calls(scorer), OnRefusal.GO_ON)).state == "unanswered"
     assert len(scorer.calls) == 1
 
 
-def test_an_instance_that_does_not_move() -> None:
+def test_an_instance_that_does_not_move():
     """Done where it is on its target already; refused where it is elsewhere."""
     there, elsewhere = Step("move", "there", "m2", "m1"), Step("move", "there", "m1", "m2")
     (done,) = carry_out([there], Calls(Scorer()), OnRefusal.STOP)
@@ -218,12 +216,12 @@ def test_an_instance_that_does_not_move() -> None:
     assert (refused.state, str(refused.error)) == ("refused", "FAILED_PRECONDITION: there is on m1 and does not move")
 
 
-def test_what_may_succeed_later_is_tried_again() -> None:
+def test_what_may_succeed_later_is_tried_again():
     """Only an answer that says so, and not for ever."""
-    answers: list[WindwardError | None] = []
+    answers = []
 
     class Overtaken(Scorer):
-        def update(self, id: str, **changes: Any) -> UpdateResult:  # noqa: A002
+        def update(self, id, **changes):  # noqa: A002
             if error := answers.pop(0):
                 raise error
             return super().update(id, **changes)
@@ -247,7 +245,7 @@ OLD = Instance(
 OWN = {"id": "i", "generation": 4}
 
 
-def step(action: Any, **more: Any) -> Step:
+def step(action, **more):
     return Step(action, "i", "m1", "m2", generation=4, old=OLD, **more)
 
 
@@ -287,20 +285,20 @@ def step(action: Any, **more: Any) -> Step:
         ),
     ],
 )
-def test_each_step_has_a_way_back(one: Step, calls: list[tuple[str, dict[str, Any]]]) -> None:
+def test_each_step_has_a_way_back(one, calls):
     """By the reservation that the step was about."""
     scorer = Scorer()
     assert undo([Outcome(0, one, "done", "m2", 9)], Calls(scorer, all_or_nothing=True)) == {}
     assert json.loads(json.dumps(scorer.calls)) == [[method, params] for method, params in calls]
 
 
-def test_the_profile_checks_what_is_put_back() -> None:
+def test_the_profile_checks_what_is_put_back():
     scorer = Scorer()
     undo([Outcome(0, step("change", changes={"cpu": 3.0})), Outcome(1, step("release"))], Calls(scorer, "seed"))
     assert [params.get("profile") for _, params in scorer.calls] == ["seed", None, "seed"]
 
 
-def test_the_last_one_is_undone_first_and_each_once() -> None:
+def test_the_last_one_is_undone_first_and_each_once():
     """A move of two parts is one step, and so is one whose second part was refused."""
     steps = [step("change", changes={"cpu": 3.0}), step("move", changes={"role": "master"})]
     scorer = Scorer({"i master": NO_ROOM})
@@ -318,14 +316,14 @@ def test_the_last_one_is_undone_first_and_each_once() -> None:
         ("UNAVAILABLE", "place", False),
     ],
 )  # fmt: skip
-def test_a_step_without_an_answer_is_undone_too(code: str, action: str, undone_too: bool) -> None:
+def test_a_step_without_an_answer_is_undone_too(code, action, undone_too):
     """It may have been carried out; a new instance may be another's and is not released."""
     scorer = Scorer()
     undo([Outcome(0, step(action)).after(WindwardError(code, "away"))], Calls(scorer))
     assert bool(scorer.calls) == undone_too
 
 
-def test_what_was_not_tried_is_not_undone() -> None:
+def test_what_was_not_tried_is_not_undone():
     outcomes = [
         Outcome(0, step("move"), "not tried", error=SILENT),
         Outcome(1, step("move"), "dropped", cause=STEPS[0]),
@@ -344,7 +342,7 @@ def test_what_was_not_tried_is_not_undone() -> None:
     ],
     ids=["all", "a size", "it had expired", "a release", "no answer"],
 )
-def test_what_cannot_be_undone_is_told(refused: dict[str, WindwardError], left: dict[int, WindwardError]) -> None:
+def test_what_cannot_be_undone_is_told(refused, left):
     """The others are; a reservation that is no more needs no release."""
     scorer = Scorer(refused)
     made = [Outcome(0, step("change", changes={"cpu": 0.5})), Outcome(1, Step("place", "j"), "done", "m1", 9)]

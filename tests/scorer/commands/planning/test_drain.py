@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,14 +13,14 @@ from tests.scorer.fleets import machine
 FILE = str(Path(__file__).parents[4] / "docs" / "examples" / "hot.json")
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+def run(capsys, *words, code=0):
     assert main(["--fleet-file", FILE, *words], {}) == code
     return capsys.readouterr().out
 
 
-def test_every_instance_finds_a_machine(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_instance_finds_a_machine(capsys):
     """Largest first, each seeing the ones before; from a file nothing is cordoned."""
-    answer: dict[str, Any] = json.loads(run(capsys, "a1", "--force", "--json"))
+    answer = json.loads(run(capsys, "a1", "--force", "--json"))
     assert [(one["id"], one["source"], one["target"], one["cpu"]) for one in answer["moves"]] == [
         ("db-1", "a1", "a2", 6.0), ("web-1", "a1", "a3", 4.0), ("web-2", "a1", "a3", 3.0),
     ]  # fmt: skip
@@ -34,7 +33,7 @@ def test_every_instance_finds_a_machine(capsys: pytest.CaptureFixture[str]) -> N
     )
 
 
-def test_what_stays_is_told_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_stays_is_told_why(capsys):
     """Exit code 3, as for a placement that finds no machine."""
     shown = run(capsys, "a1", code=3)
     assert "db-1   a1  its label movable=false says that it stays" in shown
@@ -44,12 +43,12 @@ def test_what_stays_is_told_why(capsys: pytest.CaptureFixture[str]) -> None:
     assert everything["drained"] == ["a1", "a2", "a3"]
 
 
-def test_an_empty_machine(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_machine(capsys):
     """There is nothing to move."""
     assert run(capsys, "a2") == "a2: only planned, nothing is changed; no instance is there\n"
 
 
-def test_the_machines_that_are_the_cheapest_to_empty(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_machines_that_are_the_cheapest_to_empty(capsys, tmp_path):
     """With what that costs; exit code 3 where fewer can be emptied than wanted."""
     machines = [machine(f"m{n}", 16, "64G", usage={"cpu": {"mean": 2, "std": 0.2}, "memory": "4G"}) for n in range(3)]
     there = [{"id": f"i{n}", "machine": f"m{n // 2}", "cpu": 1, "memory": "1G"} for n in range(3)]
@@ -71,7 +70,7 @@ def test_the_machines_that_are_the_cheapest_to_empty(capsys: pytest.CaptureFixtu
     )
 
 
-def test_a_name_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_is_none(capsys):
     """Exit code 1, with the name that was meant."""
     assert main(["--fleet-file", FILE, "a11"], {}) == 1
     assert "no machine 'a11'" in capsys.readouterr().err
@@ -90,7 +89,7 @@ def test_a_name_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
         (["--selector", "= ="], "selector: cannot read"),
     ],
 )
-def test_wrong_usage_is_one_line(words: list[str], message: str) -> None:
+def test_wrong_usage_is_one_line(words, message):
     with pytest.raises(SettingsError) as error:
         main(["--fleet-file", FILE, *words], {})
     assert message in str(error.value)

@@ -4,7 +4,6 @@ import json
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -20,12 +19,12 @@ EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 FLEET = str(EXAMPLES / "hot.json")
 
 
-def run(capsys: pytest.CaptureFixture[str], file: object, *words: str, code: int) -> str:
+def run(capsys, file, *words, code):
     assert main([str(file), "--fleet-file", FLEET, *words], {}) == code
     return capsys.readouterr().out
 
 
-def test_every_kind_of_step(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_kind_of_step(capsys):
     """Signs, machines, why, and the counts below; 3: one finds no machine."""
     shown = run(capsys, EXAMPLES / "wanted.jsonl", "--prune", code=3).splitlines()
     assert [line.split()[:2] for line in shown[1:-1]] == [
@@ -41,7 +40,7 @@ def test_every_kind_of_step(capsys: pytest.CaptureFixture[str]) -> None:
     assert (answer["others"], answer["applied"]) == (1, False)
 
 
-def test_exit_codes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_exit_codes(capsys, tmp_path):
     """0 nothing to change, 1 changes, 255 no plan could be made."""
     file = tmp_path / "wanted.json"
     file.write_text('{"id": "web-1", "cpu": 4, "memory": "8G"}')
@@ -65,15 +64,15 @@ def test_exit_codes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["--apply", "--profile", "mine.toml"], "profile: --apply needs a profile of the scorer"),
     ],
 )
-def test_wrong_usage_is_one_line(words: list[str], message: str) -> None:
+def test_wrong_usage_is_one_line(words, message):
     with pytest.raises(SettingsError) as error:
         main(["file", *words], {})
     assert message in str(error.value)
 
 
-def test_what_cannot_be_undone_is_told() -> None:
+def test_what_cannot_be_undone_is_told():
     """How many are undone, and why others are not; nothing else is said to be unchanged."""
-    told: list[dict[str, Any]] = [{"id": "i", "action": "change", "done": True}, {"id": "j", "action": "place"}]
+    told = [{"id": "i", "action": "change", "done": True}, {"id": "j", "action": "place"}]
     told[1]["done"] = True
     steps = [dict(one) for one in told]
     assert undone(steps, {}) == {"undone": True}
@@ -85,7 +84,7 @@ def test_what_cannot_be_undone_is_told() -> None:
     assert words == "the step before it is undone, 1 cannot be: 'i' (change): too much cpu promised"
 
 
-def test_an_unknown_outcome_is_not_called_unchanged() -> None:
+def test_an_unknown_outcome_is_not_called_unchanged():
     """Where no scorer answered, nobody knows whether the last step was carried out."""
     assert "whether it was carried out itself is not known" in undone_words({"steps": []}, "UNAVAILABLE")
     assert undone_words({"steps": []}, "RESOURCE_EXHAUSTED") == "nothing has changed"
@@ -102,12 +101,12 @@ ONE = {"id": "a", "cpu": 2, "memory": "1G"}
         pytest.param(json.dumps({"instances": [ONE, {"id": "b"}], "cpu": 1}), id="an object with a shared field"),
     ],
 )
-def test_the_forms(text: str) -> None:
+def test_the_forms(text):
     """All are the same."""
     assert [(one.id, one.cpu) for one in read_wanted(text)] == [("a", 2.0), ("b", 1.0)]
 
 
-def test_a_count_has_ids() -> None:
+def test_a_count_has_ids():
     assert [one.id for one in read_wanted(json.dumps(ONE | {"count": 3}))] == ["a-1", "a-2", "a-3"]
     assert read_wanted("[]") == []
 
@@ -134,14 +133,14 @@ def test_a_count_has_ids() -> None:
         ('{"id": "a", "count": 10000}\n{"id": "b"}', "line 2: more than 10000 instances; split it"),
     ],
 )
-def test_what_is_refused(text: str, message: str) -> None:
+def test_what_is_refused(text, message):
     """The message names line and field."""
     with pytest.raises(InvalidWanted) as error:
         read_wanted(text)
     assert message in str(error.value)
 
 
-def test_a_long_file_is_read_no_further_than_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_file_is_read_no_further_than_needed(monkeypatch):
     """Neither beyond so many bytes, nor beyond the line that has one instance too many."""
     monkeypatch.setattr(wanted_file, "BYTES_MAX", 2**20)
     file = BytesIO(b" " * (2**20 + 500))

@@ -1,7 +1,6 @@
 """``windward rebalance`` from a file: by both rules, as a table and as JSON, and what it refuses."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 from ops.cli.main import main as windward
 from schemas.process.settings import SettingsError
-from schemas.rpc.results import RebalanceResult
 from scorer.client import Moving, UpdateResult, WindwardError
 from scorer.commands.planning.carry_out import Calls
 from scorer.commands.planning.rebalance import apply, main
@@ -24,17 +22,16 @@ FILE = str(Path(__file__).parents[4] / "docs" / "examples" / "hot.json")
 THRESHOLDS = ("--rule", "thresholds", "--high", "cpu=65,memory=95", "--low", "cpu=45,memory=60")
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def run(capsys, *words):
     assert main(["--fleet-file", FILE, *words], {}) == 0
     return capsys.readouterr().out
 
 
-def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(run(capsys, "--json", *words))
-    return found
+def as_json(capsys, *words):
+    return json.loads(run(capsys, "--json", *words))
 
 
-def test_by_overload(capsys: pytest.CaptureFixture[str]) -> None:
+def test_by_overload(capsys):
     """The one move worth making; what may not move stays; before and after."""
     answer = as_json(capsys)
     (move,) = answer["moves"]
@@ -46,7 +43,7 @@ def test_by_overload(capsys: pytest.CaptureFixture[str]) -> None:
     assert "web-2  a1    a2" in run(capsys)
 
 
-def test_by_thresholds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_by_thresholds(capsys):
     """Instances leave until the machine is below; each has a target that sees those before, and a reason."""
     moves = as_json(capsys, *THRESHOLDS)["moves"]
     assert {move["id"] for move in moves} == {"web-1", "web-2"}
@@ -57,10 +54,10 @@ def test_by_thresholds(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1 without a target" in run(capsys, *THRESHOLDS)
 
 
-def test_by_repair(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_by_repair(capsys, tmp_path):
     """What leaves and why; what no move mends, and that no rule is broken."""
     rule = [{"instances": {"cluster": "c"}}]
-    said: dict[str, Any] = {
+    said = {
         "machines": [
             {"name": name, "capacity": {"cpu": 8, "memory": "8G"}, "usage": {"cpu": 1, "memory": 1}} for name in "ab"
         ],
@@ -91,7 +88,7 @@ def test_by_repair(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "a1    a2  node is overutilized" in run(capsys, *THRESHOLDS)
 
 
-def test_the_profile_says_how(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_profile_says_how(capsys, tmp_path):
     """Its table holds; a flag replaces one setting of it; another rule drops the thresholds of the one before."""
     koordinator = as_json(capsys, "--profile", "koordinator")
     assert (koordinator["rule"], koordinator["moves"][0]["id"]) == ("thresholds", "web-1")
@@ -105,7 +102,7 @@ def test_the_profile_says_how(capsys: pytest.CaptureFixture[str], tmp_path: Path
         main(["--fleet-file", FILE, "--profile", str(mine)], {})
 
 
-def test_before_and_after(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_before_and_after(capsys, tmp_path):
     """Each machine concerned with its loads, the fleet's deviation, the cost of the copies; and the picture."""
     path = tmp_path / "moves.png"
     answer = as_json(capsys, "--plot", str(path))
@@ -124,7 +121,7 @@ def test_before_and_after(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_do(capsys):
     """Said in words, and the exit code is 0."""
     assert run(capsys, "--gain-min", "1").startswith("nothing is worth a move (3 machines, 3 instances")
 
@@ -147,20 +144,18 @@ def test_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
         (["--fleet-file", "nothing.json"], "nothing.json"),
     ],
 )
-def test_wrong_usage_is_one_line(words: list[str], message: str) -> None:
+def test_wrong_usage_is_one_line(words, message):
     with pytest.raises(SettingsError) as error:
         main(["--fleet-file", FILE, *words], {})
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_each_of_several_rounds_is_asked_of_a_planner(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_of_several_rounds_is_asked_of_a_planner(capsys, monkeypatch):
     """With the state of the answer before; the last one is printed."""
     scorer, asked = RpcScorer(hot_and_cold()), list[dict[str, Any]]()
 
-    def answer(_: Any, kind: type[RebalanceResult], method: str, params: dict[str, Any]) -> RebalanceResult:
+    def answer(_, kind, method, params):
         asked.append(params)
         return msgspec.convert(scorer.ask(method, **params), kind)
 
@@ -177,10 +172,10 @@ def test_each_of_several_rounds_is_asked_of_a_planner(
 class Scorer(NoScorer):
     """Reserves every target, except of some instances."""
 
-    def __init__(self, refused: Mapping[str, WindwardError] | None = None) -> None:
+    def __init__(self, refused=None):
         self.refused = refused or {}
 
-    def update(self, id: str, **changes: Any) -> UpdateResult:  # noqa: A002
+    def update(self, id, **changes):  # noqa: A002
         if id in self.refused:
             raise self.refused[id]
         there, target = id == "there", changes["machine"]
@@ -188,16 +183,14 @@ class Scorer(NoScorer):
         return UpdateResult(id=id, machine=target if there else "S", state="confirmed", amounts=[], moving=moving)
 
 
-def applied(moves: list[tuple[str, str, str | None]], **refused: WindwardError) -> dict[str, Any]:
+def applied(moves, **refused):
     """What `apply` says of moves: id, source, target."""
-    answer: list[dict[str, Any]] = [
-        {"id": name, "source": source, "target": target, "generation": 1} for name, source, target in moves
-    ]
+    answer = [{"id": name, "source": source, "target": target, "generation": 1} for name, source, target in moves]
     apply(answer, Calls(Scorer(refused)))
     return {move["id"]: move["applied"] for move in answer}
 
 
-def test_what_became_of_each_move_is_told() -> None:
+def test_what_became_of_each_move_is_told():
     """Refused with its reason, dropped with what it depends on; without a target there is nothing to say."""
     moves = [("a", "A", "B"), ("b", "C", "A"), ("c", "B", "D"), ("e", "E", "F"), ("f", "A", None), ("there", "S", "T")]
     assert applied(moves, a=WindwardError("RESOURCE_EXHAUSTED", "no room")) == {
@@ -210,7 +203,7 @@ def test_what_became_of_each_move_is_told() -> None:
     }
 
 
-def test_without_an_answer_the_rest_is_not_tried() -> None:
+def test_without_an_answer_the_rest_is_not_tried():
     found = applied([("a", "A", "B"), ("b", "C", "D")], a=WindwardError("DEADLINE_EXCEEDED", "no answer"))
     assert found == {key: {"outcome": "not tried", "why": "DEADLINE_EXCEEDED: no answer"} for key in "ab"}
 
@@ -218,7 +211,7 @@ def test_without_an_answer_the_rest_is_not_tried() -> None:
 FILES = ("--profile", "docs/examples/classes.toml", "--fleet-file", "docs/examples/classes.json")
 
 
-def test_it_says_who_leaves_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_says_who_leaves_and_why(capsys):
     assert windward(["drain", "--evict", *FILES]) == 0
     shown = capsys.readouterr().out
     assert "trial  free   busy  calm  cpu of batch and free is 3.40 too much" in shown
@@ -228,18 +221,18 @@ def test_it_says_who_leaves_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     assert (eviction["id"], eviction["class"], eviction["target"]) == ("trial", "free", "calm")
 
 
-def test_a_profile_with_one_sum_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_profile_with_one_sum_is_refused(capsys):
     assert windward(["drain", "--evict", "--fleet-file", FILES[-1]]) == 2
     assert "profile: windward counts all classes together; give `fits` a table `classes`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("more", [["busy"], ["--consolidate", "1"], ["--apply"], ["--force"], ["--wait"], ["--undo"]])
-def test_it_looks_at_all_machines_and_only_prints(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_looks_at_all_machines_and_only_prints(more, capsys):
     """What chooses machines or changes something is refused beside it."""
     assert windward(["drain", "--evict", *more]) == 2
     assert "evict: looks at all machines and only prints" in capsys.readouterr().err
 
 
-def test_a_refusal_by_class_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_by_class_is_explained(capsys):
     assert windward(["rank", *FILES, "--cpu", "2", "--priority-class", "batch", "--explain"]) == 0
     assert "1/2 feasible: 1 cpu of batch above what is reclaimable" in capsys.readouterr().out

@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,17 +27,17 @@ FLEET = {
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> dict[str, str]:
+def files(tmp_path):
     (tmp_path / "machines.json").write_text(json.dumps(FLEET))
     (tmp_path / "query.json").write_text(json.dumps({"cpu": 2, "memory": "10G"}))
     return {name: str(tmp_path / f"{name}.json") for name in ("machines", "query")} | {"folder": str(tmp_path)}
 
 
-def run(command: Any, *arguments: str) -> int:
+def run(command, *arguments):
     return int(command.main(list(arguments), {}))
 
 
-def test_rank_from_files(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_rank_from_files(files, capsys):
     """A table for people, JSON for programs; exit 0 when a machine fits."""
     assert run(rank_command, "--fleet-file", files["machines"], "--query", files["query"]) == 0
     text = capsys.readouterr().out
@@ -49,7 +48,7 @@ def test_rank_from_files(files: dict[str, str], capsys: pytest.CaptureFixture[st
     assert (answer["machine"], answer["profile"]) == ("b", "windward")
 
 
-def test_rank_explains_and_draws(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_rank_explains_and_draws(files, capsys):
     picture = Path(files["folder"]) / "out.png"
     assert run(rank_command, "--fleet-file", files["machines"], "--cpu", "2", "--explain", "--plot", str(picture)) == 0
     text = capsys.readouterr().out
@@ -60,13 +59,11 @@ def test_rank_explains_and_draws(files: dict[str, str], capsys: pytest.CaptureFi
     assert picture.stat().st_size > 1000
 
 
-def test_a_picture_shows_more_than_the_table(
-    files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_picture_shows_more_than_the_table(files, capsys, monkeypatch):
     """40 are drawn and the usual few listed, unless the caller says; a file that cannot be written is named."""
     many = [FLEET["machines"][0] | {"name": f"m{number}"} for number in range(50)]
     Path(files["machines"]).write_text(json.dumps({"machines": many}))
-    drawn: list[int] = []
+    drawn = []
     monkeypatch.setattr(
         "scorer.commands.placing.plot.save_plot", lambda answer, _: drawn.append(len(answer["candidates"]))
     )
@@ -79,7 +76,7 @@ def test_a_picture_shows_more_than_the_table(
         run(rank_command, "--fleet-file", files["machines"], "--plot", str(Path(files["folder"]) / "no" / "x.png"))
 
 
-def test_a_refused_machine_says_why_and_has_no_place(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refused_machine_says_why_and_has_no_place(files, capsys):
     """The number that was compared, in amounts a person reads; its scores are not spread over the feasible ones."""
     assert run(rank_command, "--fleet-file", files["machines"], "--cpu", "30", "--explain", "--all") == 0
     text = capsys.readouterr().out
@@ -103,7 +100,7 @@ def test_a_refused_machine_says_why_and_has_no_place(files: dict[str, str], caps
         ([], "query: "),
     ],
 )
-def test_a_wrong_query_is_one_line_that_names_the_field(files: dict[str, str], query: Any, message: str) -> None:
+def test_a_wrong_query_is_one_line_that_names_the_field(files, query, message):
     """Wrong types, unknown fields, unreadable selectors, unknown profiles and windows."""
     Path(files["query"]).write_text(json.dumps(query))
     with pytest.raises(SettingsError) as caught:
@@ -125,21 +122,21 @@ def test_a_wrong_query_is_one_line_that_names_the_field(files: dict[str, str], q
         ({}, "'machines' is missing"),
     ],
 )
-def test_a_wrong_fleet_names_machine_and_field(change: Any, message: str) -> None:
+def test_a_wrong_fleet_names_machine_and_field(change, message):
     """What cannot be read in a fleet file is named."""
     with pytest.raises(InvalidFleet) as caught:
         read_fleet(change)
     assert message in str(caught.value)
 
 
-def test_a_machine_that_only_the_ledger_knows_is_there_without_data() -> None:
+def test_a_machine_that_only_the_ledger_knows_is_there_without_data():
     """It can be seen and is never taken for idle."""
     offline = read_fleet({"machines": [], "instances": [{"id": "i", "machine": "ghost"}]})
     assert offline.snapshot.names == ("ghost",)
     assert not offline.snapshot.has_data.any()
 
 
-def test_profiles_are_listed_and_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_profiles_are_listed_and_shown(capsys, tmp_path):
     """The list, one with its effective settings that can be read back, and every plugin."""
     assert run(profiles_command) == 0
     assert "windward" in capsys.readouterr().out
@@ -155,14 +152,14 @@ def test_profiles_are_listed_and_shown(capsys: pytest.CaptureFixture[str], tmp_p
     assert "score global_variance: Prefer the machine that leaves" in capsys.readouterr().out
 
 
-def test_profiles_refuses_what_is_not_there() -> None:
+def test_profiles_refuses_what_is_not_there():
     with pytest.raises(SettingsError, match="no profile 'nothing'"):
         run(profiles_command, "show", "nothing")
     with pytest.raises(SettingsError, match="no `profiles explode`"):
         run(profiles_command, "explode")
 
 
-def test_usage_of_instances_and_systems() -> None:
+def test_usage_of_instances_and_systems():
     """Amounts with suffixes, the time of the report by the machine's sample; a machine measured has a system."""
     offline = fleet(
         machine("a", usage={"cpu": 9}, age_s=10),
@@ -191,13 +188,13 @@ def test_usage_of_instances_and_systems() -> None:
         ({"usage": {"cpu": 1}, "machine": "a\nb"}, "instances[i].machine: expected a machine's name"),
     ],
 )
-def test_what_cannot_be_usage_is_named(entry: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_usage_is_named(entry, said):
     with pytest.raises(InvalidFleet) as error:
         read_fleet({"machines": [machine("m")], "instances": [{"id": "i", "machine": "m"} | entry]})
     assert str(error.value).startswith(said)
 
 
-def test_a_machines_system_and_name_are_checked_too() -> None:
+def test_a_machines_system_and_name_are_checked_too():
     """Amounts of resources; a name of one line."""
     with pytest.raises(InvalidFleet, match=r"^m\.system: no resource 'tape'"):
         read_fleet({"machines": [machine("m", system={"tape": 1})]})

@@ -1,12 +1,10 @@
 """A decision in words."""
 
-from typing import Any
-
 import msgspec
 import pytest
 
 from schemas.process.tables import Screen
-from scorer.client import Line, PlaceResult, RankResult
+from scorer.client import Line, PlaceResult
 from scorer.commands.instances import why
 from scorer.commands.placing import place
 from scorer.commands.shared.in_words import answer_of, in_words
@@ -18,14 +16,14 @@ USAGE = {"cpu": {"mean": 9.0, "std": 9.0}, "memory": 40}
 PLACED = [{"id": "i", "machine": "m", "cpu": 4, "memory": 10, "placed_ago_s": 60}]
 
 
-def answer(**asked: Any) -> RankResult:
+def answer(**asked):
     """The answer for one machine of 32 cores with an instance placed a minute ago."""
     offline = fleet(machine("m", cpu=32, memory=128, usage=USAGE), instances=PLACED)
     profile = load_profiles().choose("windward")
     return answer_of(rank(request(**asked), offline.inputs(profile)))
 
 
-def test_a_deployer_reads_what_is_expected_and_how_likely_it_is_too_full() -> None:
+def test_a_deployer_reads_what_is_expected_and_how_likely_it_is_too_full():
     """Expected use with its source, how full before and after, credit, the chance of more than the limit."""
     found = answer(cpu=2, memory=10, expected={"cpu": 0.5})
     text = "\n".join(in_words(found))
@@ -36,7 +34,7 @@ def test_a_deployer_reads_what_is_expected_and_how_likely_it_is_too_full() -> No
     assert "expected use 10 of 10 asked (all that is asked)" in text
 
 
-def test_a_debit_is_told_and_lowers_what_is_used() -> None:
+def test_a_debit_is_told_and_lowers_what_is_used():
     found = answer(cpu=2)
     plain = in_words(found)
     found.candidates[0].resources["cpu"]["debit"] = 3.2
@@ -45,7 +43,7 @@ def test_a_debit_is_told_and_lowers_what_is_used() -> None:
     assert text.split(" full without it")[0] != "\n".join(plain).split(" full without it")[0]
 
 
-def test_lines_fit_a_terminal() -> None:
+def test_lines_fit_a_terminal():
     """Of eighty columns; a long source is wrapped below its resource."""
     found = answer(cpu=2)
     found.expected_from["cpu"] = "learned: 41% of what is asked, from the measured use of instances of its kind"
@@ -55,11 +53,11 @@ def test_lines_fit_a_terminal() -> None:
 
 
 @pytest.mark.parametrize("none", [{"candidates": []}, {"machine": None}])
-def test_nothing_is_said_of_no_machine(none: dict[str, Any]) -> None:
+def test_nothing_is_said_of_no_machine(none):
     assert in_words(msgspec.structs.replace(answer(cpu=2), **none)) == []
 
 
-def placed(count: int = 1) -> PlaceResult:
+def placed(count=1):
     lines = [
         Line(id=f"i{n}", machine="m", state="reserved", reserved_at=1.0, expires_at=301.0, version=1)
         for n in range(count)
@@ -67,7 +65,7 @@ def placed(count: int = 1) -> PlaceResult:
     return PlaceResult(**dict(answer(cpu=2)), placed=lines, asked=count)
 
 
-def test_place_and_why_say_it_of_one_instance() -> None:
+def test_place_and_why_say_it_of_one_instance():
     """Of a batch they do not: its instances went to many machines. A move says it, too."""
     words = "m, with the instance:\n  cpu  expected use 2.00 of 2.00 asked"
     screen = Screen(width=80)

@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -22,9 +20,8 @@ from scorer.commands.shared import ask
 from tests.rows import each_row
 
 
-def sent(*flags: str, kind: Any = PlaceSettings) -> dict[str, Any]:
-    request: dict[str, Any] = load_settings(kind, "place", flags, {}).request()
-    return request
+def sent(*flags, kind=PlaceSettings):
+    return load_settings(kind, "place", flags, {}).request()
 
 
 @each_row(
@@ -41,7 +38,7 @@ def sent(*flags: str, kind: Any = PlaceSettings) -> dict[str, Any]:
         pytest.param(["--labels", "a=b,c=d"], {"labels": {"a": "b", "c": "d"}}, id="pairs"),
     ],
 )
-def test_what_is_given_is_sent_and_nothing_else(flags: list[str], params: dict[str, Any]) -> None:
+def test_what_is_given_is_sent_and_nothing_else(flags, params):
     """Also a value that is the scorer's default: the caller has said it."""
     assert sent(*flags) == params
 
@@ -60,7 +57,7 @@ def test_what_is_given_is_sent_and_nothing_else(flags: list[str], params: dict[s
         (["--apart-by", "rack", "--skew", "1"], [{"topology": "rack", "skew": 1}]),
     ],
 )
-def test_members_apart(flags: list[str], rules: list[dict[str, Any]]) -> None:
+def test_members_apart(flags, rules):
     """The limit is for the label, where there is one."""
     expected = [{"instances": {"cluster": "a"}, **rule} for rule in rules]
     assert sent("--cluster", "a", *flags)["anti_affinity"] == expected
@@ -75,12 +72,12 @@ def test_members_apart(flags: list[str], rules: list[dict[str, Any]]) -> None:
         (["--cluster", "a", "--apart", "--skew", "0"], "skew: expected a whole number of 1 or more"),
     ],
 )
-def test_members_apart_need(flags: list[str], message: str) -> None:
+def test_members_apart_need(flags, message):
     with pytest.raises(SettingsError, match=message):
         sent(*flags)
 
 
-def test_flags_win_over_the_file(tmp_path: Path) -> None:
+def test_flags_win_over_the_file(tmp_path):
     """What no flag says stays as the file has it."""
     file = tmp_path / "query.json"
     file.write_text(json.dumps({"cpu": 8, "top": 9, "dry_run": True, "kind": "redis"}))
@@ -90,7 +87,7 @@ def test_flags_win_over_the_file(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_file_that_holds_no_request_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_holds_no_request_is_refused(tmp_path):
     file = tmp_path / "query.json"
     for text, message in (("[]", "holds no JSON object"), ("{", "cannot be read as JSON")):
         file.write_text(text)
@@ -99,11 +96,11 @@ def test_a_file_that_holds_no_request_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-def test_every_resource_has_its_flag(resource: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_resource_has_its_flag(resource, monkeypatch):
     """`place`, `rank` and `update` know the resources there are."""
     for kind in (PlaceSettings, RankSettings):
         assert sent(f"--{resource}", "3G", kind=kind) == {resource: "3G"}
-    asked: list[dict[str, Any]] = []
+    asked = []
     monkeypatch.setattr(
         ask, "ask", lambda _settings, _kind, _method, params, _show: (asked.append(params), (0, None))[1]
     )
@@ -111,7 +108,7 @@ def test_every_resource_has_its_flag(resource: str, monkeypatch: pytest.MonkeyPa
     assert asked == [{"id": "one", "dry_run": False, "move": False, "cancel_move": False, resource: "3G"}]
 
 
-def test_memory_without_a_unit_is_refused() -> None:
+def test_memory_without_a_unit_is_refused():
     """Ten bytes are never meant; what is written in whole bytes is."""
     for kind in (PlaceSettings, RankSettings):
         with pytest.raises(SettingsError, match="memory: 10 is 10 bytes; did you mean 10G or 10M"):
@@ -122,7 +119,7 @@ def test_memory_without_a_unit_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", [PlaceSettings, RankSettings, UpdateSettings])
-def test_a_flag_is_off_until_it_is_given(kind: type) -> None:
+def test_a_flag_is_off_until_it_is_given(kind):
     """No flag of a request has a default of its own."""
     given = {field.name for field in dataclasses.fields(kind)} & {*Request.__struct_fields__, "swap_role_with"}
     defaults = {field.name: field.default for field in dataclasses.fields(kind) if field.name in given - {"id"}}
@@ -131,7 +128,7 @@ def test_a_flag_is_off_until_it_is_given(kind: type) -> None:
     assert set(defaults.values()) == {None}
 
 
-def answer(**request: float) -> RankResult:
+def answer(**request):
     terms = {"mean": 2e6, "std": 1e6, "credit": 0.0, "request": 4e6, "allocatable": 8e6}
     machine = Candidate(
         machine="m1", score=50.0, risk=0.25, scores={}, resources=dict.fromkeys(RESOURCES, terms), window_s=300.0,
@@ -155,7 +152,7 @@ def answer(**request: float) -> RankResult:
         ),
     ],
 )
-def test_tables_show_what_was_requested(request_: dict[str, float], shares: list[str], amounts: list[str]) -> None:
+def test_tables_show_what_was_requested(request_, shares, amounts):
     """The columns of the other resources would only make the table wide."""
     headings = candidates(answer(**request_)).splitlines()[0]
     assert [name for name in RESOURCES if f"  {name} then" in headings] == shares
@@ -163,7 +160,7 @@ def test_tables_show_what_was_requested(request_: dict[str, float], shares: list
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120])
-def test_no_width_cuts_a_name_or_a_score(width: int) -> None:
+def test_no_width_cuts_a_name_or_a_score(width):
     """Columns go, the least needed first; machine, score, cpu and memory stay; what is hidden is told."""
     found = answer(cpu=2.0)
     found.candidates = [msgspec.structs.replace(found.candidates[0], machine=f"rack-17-node-{n:05}") for n in range(3)]
@@ -175,21 +172,21 @@ def test_no_width_cuts_a_name_or_a_score(width: int) -> None:
     assert "--wide" in shown[-1]
 
 
-def test_a_name_longer_than_the_terminal_is_written_whole() -> None:
+def test_a_name_longer_than_the_terminal_is_written_whole():
     """It is what a deployer copies."""
     found = answer()
     found.candidates[0].machine = "m" * 100
     assert "m" * 100 in candidates(found, Screen(80))
 
 
-def test_a_ranking_without_explanation_or_warnings_is_a_table_and_the_summary() -> None:
+def test_a_ranking_without_explanation_or_warnings_is_a_table_and_the_summary():
     """A scorer sends null for the verdicts when they were not asked for."""
     found = answer()
     assert found.machines is None
     assert ranking(found) == f"{candidates(found)}\n1/1 feasible"
 
 
-def test_an_empty_list_of_names_is_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_list_of_names_is_no_line(capsys):
     """So that a script counts none."""
     ask.tell(RankSettings(), [], lambda _, __: "")
     assert capsys.readouterr().out == ""
@@ -197,10 +194,10 @@ def test_an_empty_list_of_names_is_no_line(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == "a\n"
 
 
-def test_a_reader_that_left_is_no_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_left_is_no_server_that_is_away(monkeypatch):
     """A broken pipe is an OSError, as that of a server is: it ends the command, and nothing is said of Redis."""
 
-    def broken(*_: Any, **__: Any) -> None:
+    def broken(*_, **__):
         raise BrokenPipeError
 
     monkeypatch.setattr("builtins.print", broken)

@@ -1,13 +1,11 @@
 """Which pods are evicted, and when the next one may be."""
 
-from typing import Any
-
 import msgspec
 import pytest
 
 from scorer.kubernetes.evictor.rules import DECLINED, Rates, read_evicted_pod, why_not
 
-META: dict[str, Any] = {
+META = {
     "name": "db-0", "namespace": "shop", "uid": "u", "resourceVersion": "1",
     "ownerReferences": [{"kind": "StatefulSet", "name": "db", "controller": True}],
 }  # fmt: skip
@@ -16,7 +14,7 @@ LOCAL = {"volumes": [{"name": "token", "projected": {}}, {"name": "data", "empty
 ON_HOST = {"volumes": [{"name": "data", "hostPath": {"path": "/data"}}]}
 
 # metadata, spec, why not
-ROWS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+ROWS = {
     "a controller makes it again": ({}, {"volumes": [{"name": "t", "projected": {}}]}, ""),
     "another of its name": ({"uid": "v"}, {}, "gone"),
     "on another node": ({}, {"nodeName": "n2"}, "elsewhere"),
@@ -37,7 +35,7 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_why_a_pod_is_not_evicted(name: str) -> None:
+def test_why_a_pod_is_not_evicted(name):
     metadata, spec, expected = ROWS[name]
     body = {"kind": "Pod", "apiVersion": "v1", "metadata": META | metadata, "status": {}}
     body["spec"] = {"nodeName": "n1", "containers": []} | spec
@@ -47,7 +45,7 @@ def test_why_a_pod_is_not_evicted(name: str) -> None:
     assert why_not(None, "u", "n1", ()) == "gone"
 
 
-def test_rates() -> None:
+def test_rates():
     """One of a kind, two at once, three in an hour; a refused kind rests."""
     rates = Rates(hour_max=3, at_once=2)
     assert rates.why_wait("a", 0.0) == ""

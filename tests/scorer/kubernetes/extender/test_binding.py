@@ -4,12 +4,10 @@ import json
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import msgspec
-import pytest
 import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,13 +17,12 @@ from scorer.kubernetes.extender.binding import UNDER_WAY_S, Binder, Refused
 from scorer.kubernetes.extender.extender import RESERVED_S
 from scorer.kubernetes.extender.protocol import ExtenderBindingArgs
 from scorer.kubernetes.pods_api import ApiServer
-from scorer.kubernetes.pods_body import Pod, read_pod
+from scorer.kubernetes.pods_body import read_pod
 from scorer.kubernetes.pods_difference import Listing, changes
 from scorer.kubernetes.pods_request import Reading
-from scorer.ledger.record.instance import Instance, request_digest
+from scorer.ledger.record.instance import request_digest
 from scorer.ledger.record.limits import Limit, total
-from scorer.ledger.record.transition import Candidate, Transition, Wanted
-from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.view.view import instance_of
 from tests.scorer.ledger.ledger_model import LedgerModel
 
@@ -44,10 +41,10 @@ class Dead(BaseException):
 class Model(LedgerModel):
     """The ledger as binders use it, and as `windward pods` corrects it."""
 
-    def server_time_s(self) -> float:
+    def server_time_s(self):
         return self._clock()
 
-    def correct(self, found: list[Instance], gone: list[str]) -> None:
+    def correct(self, found, gone):
         """Write what runs, whatever the limits, and end what does not."""
         for one in found:
             old = self.records.get(one.id)
@@ -57,7 +54,7 @@ class Model(LedgerModel):
             self._end(self.records[name], "released", self._clock())
 
 
-def _held(one: Instance | None) -> tuple[str, ...]:
+def _held(one):
     return () if one is None else (one.machine,)
 
 
@@ -75,23 +72,23 @@ class World:
     most: Counter[str] = field(default_factory=Counter)
     """By node, the most cores that ever ran."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.ledger = Model(lambda: self.now_s)
 
-    def pod(self, uid: str, cores: int) -> None:
+    def pod(self, uid, cores):
         self.made.append(uid)
         about = {"name": uid, "namespace": "shop", "uid": uid, "resourceVersion": "1"}
         spec = {"containers": [{"resources": {"requests": {"cpu": str(cores)}}}], "nodeName": ""}
         body = {"kind": "Pod", "apiVersion": "v1", "metadata": about, "spec": spec, "status": {"phase": "Pending"}}
         self.pods[uid] = body
 
-    def read(self, uid: str) -> Pod:
+    def read(self, uid):
         return read_pod(json.dumps(self.pods[uid]).encode())
 
-    def bound(self) -> dict[str, str]:
+    def bound(self):
         return {uid: pod["spec"]["nodeName"] for uid, pod in self.pods.items() if pod["spec"]["nodeName"]}
 
-    def bind(self, uid: str, node: str) -> int:
+    def bind(self, uid, node):
         """Bind as the API server does; return the status."""
         if uid not in self.pods:
             return 404
@@ -104,7 +101,7 @@ class World:
         self.most |= cores
         return 201
 
-    def follow(self) -> None:
+    def follow(self):
         """Do what `windward pods` does."""
         self.seen_s = self.now_s
         self.ledger.expire()
@@ -114,13 +111,13 @@ class World:
         found = listing.page(bound, live).to_ledger
         self.ledger.correct([*found.added, *(new for _, new, _ in found.changed)], sorted(listing.gone))
 
-    def delete(self, uid: str) -> None:
+    def delete(self, uid):
         pod = self.read(uid)
         del self.pods[uid]
         live = {one.id: one for one in self.ledger.live()}
         self.ledger.correct([], [one.id for one in changes([("DELETED", pod)], live, HOW).to_ledger.gone])
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds):
         """Let time pass; bindings that are late are done in it, and seen soon."""
         until_s = self.now_s + seconds
         while self.now_s < until_s:
@@ -136,15 +133,15 @@ class World:
 class Try(threading.Thread):
     """One try to bind a pod."""
 
-    def __init__(self, world: World, uid: str, node: str) -> None:
+    def __init__(self, world, uid, node):
         super().__init__(daemon=True)
         self.world, self.uid, self.node = world, uid, node
         self._mine, self._yours = threading.Semaphore(0), threading.Semaphore(0)
         self.killed = False
-        self.error: BaseException | None = None
+        self.error = None
         self.start()
 
-    def step(self) -> bool:
+    def step(self):
         """Go on until the next call; return whether there is one."""
         self._mine.release()
         assert self._yours.acquire(timeout=20)
@@ -152,13 +149,13 @@ class Try(threading.Thread):
 
     is_going = True
 
-    def _turn(self) -> None:
+    def _turn(self):
         self._yours.release()
         self._mine.acquire()
         if self.killed:
             raise Dead
 
-    def run(self) -> None:
+    def run(self):
         self._mine.acquire()
         try:
             self._bind()
@@ -169,10 +166,9 @@ class Try(threading.Thread):
         self.is_going = False
         self._yours.release()
 
-    def _bind(self) -> None:
-        ledger = cast("Callable[[], Ledger]", lambda: self)
-        binder = Binder(ApiServer(host="127.0.0.1", port=1), ledger, clock=lambda: self.world.now_s)
-        binder._api = cast("Any", self)
+    def _bind(self):
+        binder = Binder(ApiServer(host="127.0.0.1", port=1), lambda: self, clock=lambda: self.world.now_s)
+        binder._api = self
         args = ExtenderBindingArgs("p", "shop", self.uid, self.node)
         args = msgspec.structs.replace(args, pod_name=self.uid)
         request = binder.request(args, HOW)
@@ -186,16 +182,16 @@ class Try(threading.Thread):
 
     wire = property(lambda self: self)
 
-    def close(self) -> None:
+    def close(self):
         """Close no connection."""
 
-    def call(self, _method: str, path: str) -> Answer:
+    def call(self, _method, path):
         self._turn()
         pod = self.world.pods.get(path.split("/")[6])
         self._turn()
         return Answer(404, b"") if pod is None else Answer(200, json.dumps(pod).encode())
 
-    def post(self, path: str, body: bytes) -> Answer:
+    def post(self, path, body):
         """POST the binding: it is sent at once, and what becomes of it is drawn."""
         uid, node = path.split("/")[6], msgspec.json.decode(body)["target"]["name"]
         fate = self.world.random.choice(FATES)
@@ -208,16 +204,16 @@ class Try(threading.Thread):
             raise NoAnswer(fate)
         return Answer(500 if fate.startswith("error") else status, b"")
 
-    def server_time_s(self) -> float:
+    def server_time_s(self):
         return self.world.ledger.server_time_s()
 
-    def reserve(self, wanted: list[Wanted]) -> Transition:
+    def reserve(self, wanted):
         return self._in_ledger(lambda: self.world.ledger.reserve(wanted))
 
-    def release(self, instance_id: str, *, generation: int) -> Transition:
+    def release(self, instance_id, *, generation):
         return self._in_ledger(lambda: self.world.ledger.release(instance_id, generation=generation))
 
-    def _in_ledger(self, act: Callable[[], Transition]) -> Transition:
+    def _in_ledger(self, act):
         fails = self.world.random.choices(("", "before", "after"), (20, 1, 1))[0]
         self._turn()
         done = None if fails == "before" else act()
@@ -227,7 +223,7 @@ class Try(threading.Thread):
         return done
 
 
-def lived(seed: int, steps: int = 250) -> World:
+def lived(seed, steps=250):
     rng = random.Random(seed)
     world = World(rng)
     for number in range(5):
@@ -263,14 +259,14 @@ def lived(seed: int, steps: int = 250) -> World:
     return world
 
 
-def check(world: World) -> None:
+def check(world):
     """No node has more than its cores, of what runs."""
     assert all(cores <= CORES for cores in world.most.values()), world.most
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32))
-def test_no_order_of_steps_breaks_a_limit(seed: int) -> None:
+def test_no_order_of_steps_breaks_a_limit(seed):
     """Of several binders, with `windward pods` beside them; at the end the ledger has what the API server has."""
     world = lived(seed)
     live = world.ledger.live()
@@ -279,7 +275,7 @@ def test_no_order_of_steps_breaks_a_limit(seed: int) -> None:
     assert {one.id: one.machine for one in world.ledger.live()} == world.bound()
 
 
-def run(world: World, uid: str, node: str) -> str:
+def run(world, uid, node):
     """Try to bind until the end; return why it was not done."""
     one = Try(world, uid, node)
     while one.step():
@@ -288,7 +284,7 @@ def run(world: World, uid: str, node: str) -> str:
     return world.bound().get(uid, "")
 
 
-def test_another_try_waits_until_no_post_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_try_waits_until_no_post_is_under_way(monkeypatch):
     """Then it may reserve elsewhere; what a pod is bound to meanwhile is reserved there."""
     monkeypatch.setattr("random.Random.choices", lambda *_: [""])
     world = World(random.Random(1))

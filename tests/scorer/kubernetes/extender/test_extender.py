@@ -1,20 +1,16 @@
 """What the verbs answer, by rows of nodes; pods on their way count, and the scheduler is told of no figure."""
 
-from typing import Any
-
 import msgspec
 import numpy as np
 import pytest
 
 from schemas.messages.operator import OperatorFacts
-from schemas.rpc.request import Request
 from schemas.tables.window_table import decode_table, encode_table
 from scorer.kubernetes.extender.assumed import LASTS_S, AssumedPods
-from scorer.kubernetes.extender.extender import Mode, profile_for, reservation
+from scorer.kubernetes.extender.extender import profile_for, reservation
 from scorer.kubernetes.extender.verbs import kept, scored
 from scorer.kubernetes.pods_body import read_pod
 from scorer.kubernetes.pods_request import Reading, request_of
-from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -34,18 +30,12 @@ POD = {
 }
 
 
-def request(uid: str = "u", **amounts: Any) -> Request:
+def request(uid="u", **amounts):
     made = request_of(read_pod(msgspec.json.encode(POD)), uid, Reading("east"))
     return msgspec.structs.replace(made, **amounts)
 
 
-def inputs(
-    ages_s: dict[str, float] | None = None,
-    cordoned: tuple[str, ...] = (),
-    mode: Mode = "score",
-    placed: tuple[Instance, ...] = (),
-    load: dict[str, float] | None = None,
-) -> RankingInputs:
+def inputs(ages_s=None, cordoned=(), mode="score", placed=(), load=None):
     """Return a fleet of nodes with this load, whose newest samples are 3 s old or have these ages."""
     load = load or LOAD
     names, used = list(load), list(load.values())
@@ -58,13 +48,13 @@ def inputs(
     return RankingInputs(snapshot, LedgerView(placed), profile_for(load_profiles().choose(), mode), NOW_S)
 
 
-def order(names: list[str], given: RankingInputs, top: int = 500) -> list[str]:
+def order(names, given, top=500):
     """Return the nodes that have a score, best first."""
     return [one.host for one in scored(names, rank(request(), given), top).scores]
 
 
 ALL = list(LOAD)
-SCORED: list[tuple[str, list[str], RankingInputs, int, list[str]]] = [
+SCORED = [
     # name, nodes asked about, fleet, the most that have a score, those that have one
     ("best first", ["n6", "n1", "n5"], inputs(), 500, ["n1", "n5", "n6"]),
     ("the best two", ALL, inputs(), 2, ["n0", "n1"]),
@@ -78,12 +68,12 @@ SCORED: list[tuple[str, list[str], RankingInputs, int, list[str]]] = [
 
 
 @pytest.mark.parametrize(("names", "given", "top", "wanted"), [row[1:] for row in SCORED], ids=[r[0] for r in SCORED])
-def test_scores(names: list[str], given: RankingInputs, top: int, wanted: list[str]) -> None:
+def test_scores(names, given, top, wanted):
     """Of the nodes asked about, in the order of the ranking, none above the bound."""
     assert order(names, given, top) == wanted
 
 
-def test_scores_are_whole_and_never_none() -> None:
+def test_scores_are_whole_and_never_none():
     """From 1 to 100: 0 is that of a node that is left out."""
     found = scored(ALL, rank(request(), inputs()), 500).scores
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
@@ -97,7 +87,7 @@ def test_scores_are_whole_and_never_none() -> None:
 
 FULL = instance_of(request("v", cpu=16.0, expected={"cpu": 0.0, "memory": 0.0}), "n0", 1.0)
 """Promised all cores of its node, and expected to use none."""
-FILTERED: list[tuple[str, list[str], RankingInputs, list[str], dict[str, str], dict[str, str]]] = [
+FILTERED = [
     # name, nodes asked about, fleet, kept, refused, refused whatever is evicted
     ("all", ["n3", "n1"], inputs(), ["n3", "n1"], {}, {}),
     ("one that is not known", ["x", "n1"], inputs(), ["x", "n1"], {}, {}),
@@ -115,9 +105,7 @@ FILTERED: list[tuple[str, list[str], RankingInputs, list[str], dict[str, str], d
 @pytest.mark.parametrize(
     ("names", "given", "keeps", "failed", "unresolvable"), [row[1:] for row in FILTERED], ids=[r[0] for r in FILTERED]
 )
-def test_filter(
-    names: list[str], given: RankingInputs, keeps: list[str], failed: dict[str, str], unresolvable: dict[str, str]
-) -> None:
+def test_filter(names, given, keeps, failed, unresolvable):
     """What is kept, in the order of the question; why the others are not, and whether evicting others may help."""
     found = kept(names, rank(request(), given))
     assert found.node_names == keeps
@@ -125,11 +113,11 @@ def test_filter(
     assert found.failed_and_unresolvable_nodes == unresolvable
 
 
-def test_unknown_nodes_are_counted() -> None:
+def test_unknown_nodes_are_counted():
     assert scored(["x", "n1", "y"], rank(request(), inputs()), 500).unknown == 2
 
 
-def test_a_reservation_is_for_the_chosen_node_within_its_limits() -> None:
+def test_a_reservation_is_for_the_chosen_node_within_its_limits():
     """Of cpu and memory, by what is promised; a node that is not known has no limits."""
     ranking = rank(request(), inputs(mode="bind"))
     wanted = reservation(request(), "n3", ranking)
@@ -139,7 +127,7 @@ def test_a_reservation_is_for_the_chosen_node_within_its_limits() -> None:
     assert reservation(request(), "x", ranking).candidates[0].limits == ()
 
 
-def test_pods_on_their_way_count() -> None:
+def test_pods_on_their_way_count():
     """Each goes to the node that is best with the ones before; not twice, and not for longer than they last."""
     given, pending, chosen = inputs(load=dict.fromkeys("abcd", 0.3)), AssumedPods(), []
     for number in range(8):
@@ -152,23 +140,21 @@ def test_pods_on_their_way_count() -> None:
     assert len(pending) == 7
     given.ledger.apply(instance_of(request("u1"), "a", NOW_S))
     overlay = pending.over(given.ledger, "", NOW_S)
-    assert overlay is not None
     assert [len(overlay.held_on(node)) for node in "abcd"].count(0) == 0
     assert len(pending) == 6
     assert pending.over(given.ledger, "", NOW_S + LASTS_S + 0.1) is None
     assert len(pending) == 0
 
 
-def test_a_pod_that_is_tried_again_does_not_count_itself() -> None:
+def test_a_pod_that_is_tried_again_does_not_count_itself():
     """Neither what was noted of it, nor what the ledger reserves for it."""
     given, pending = inputs(placed=(instance_of(request("u"), "n0", 1.0),)), AssumedPods()
     pending.note(instance_of(request("v"), "n1", NOW_S), NOW_S)
     overlay = pending.over(given.ledger, "u", NOW_S)
-    assert overlay is not None
     assert [one.id for node in ("n0", "n1") for one in overlay.held_on(node)] == ["v"]
 
 
-def test_a_pod_does_not_count_for_longer_since_the_clock_was_set_back() -> None:
+def test_a_pod_does_not_count_for_longer_since_the_clock_was_set_back():
     given, pending = inputs(), AssumedPods()
     pending.note(instance_of(request("early"), "n0", NOW_S), NOW_S)
     back_s = NOW_S - 3_600
@@ -180,7 +166,7 @@ def test_a_pod_does_not_count_for_longer_since_the_clock_was_set_back() -> None:
     assert pending.over(given.ledger, "", back_s + LASTS_S + 1) is None
 
 
-def test_a_port_of_the_host_is_the_schedulers() -> None:
+def test_a_port_of_the_host_is_the_schedulers():
     """53/TCP and 53/UDP are two: the record has the port, the reservation no limit on it."""
     asked = request(ports=(53,))
     wanted = reservation(asked, "n1", rank(asked, inputs(mode="bind")))

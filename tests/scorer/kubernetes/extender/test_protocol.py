@@ -1,7 +1,5 @@
 """The bodies, with the keys that kube-scheduler 1.34 sends and reads."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -21,7 +19,7 @@ ARGS = (
     b'"spec":{"schedulerName":"windward","containers":[{"name":"c","resources":{"requests":{"cpu":"500m"}}}]},'
     b'"status":{"phase":"Pending","qosClass":"Burstable"}},"Nodes":null,"NodeNames":["n1","n2"]}'
 )
-ANSWERS: list[tuple[str, object, bytes]] = [
+ANSWERS = [
     ("scores", [HostPriority("n1", 97), HostPriority("n2", 1)], b'[{"Host":"n1","Score":97},{"Host":"n2","Score":1}]'),
     ("no scores", [], b"[]"),
     ("all kept", ExtenderFilterResult(["n1"]), b'{"NodeNames":["n1"]}'),
@@ -35,12 +33,12 @@ ANSWERS: list[tuple[str, object, bytes]] = [
 
 
 @pytest.mark.parametrize(("answer", "body"), [row[1:] for row in ANSWERS], ids=[row[0] for row in ANSWERS])
-def test_an_answer_has_the_keys_of_go(answer: object, body: bytes) -> None:
+def test_an_answer_has_the_keys_of_go(answer, body):
     """Each key is the name of the field in Go."""
     assert encode(answer) == body
 
 
-def test_a_question_is_read_as_it_is_sent() -> None:
+def test_a_question_is_read_as_it_is_sent():
     """With managed fields, and with null for the nodes that are not sent."""
     found = read_args(ARGS)
     assert found.node_names == ["n1", "n2"]
@@ -52,13 +50,13 @@ def test_a_question_is_read_as_it_is_sent() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"NodeNames":"n1"}', b'{"Pod":3}', b'{"Pod":{}}', b"{}"])
-def test_a_body_that_is_none_is_refused(body: bytes) -> None:
+def test_a_body_that_is_none_is_refused(body):
     with pytest.raises(msgspec.DecodeError):
         read_args(body)
 
 
 CERT, KEY, CA = "--listen-tls-cert-file", "--listen-tls-key-file", "--listen-client-ca-file"
-REFUSED: list[tuple[str, list[str], str]] = [
+REFUSED = [
     # name, flags, what the error says
     ("all addresses", ["--listen-host", "0.0.0.0"],
      "listen_tls_cert_file, listen_tls_key_file, listen_client_ca_file: required where listen_host is not loopback"),
@@ -69,12 +67,12 @@ REFUSED: list[tuple[str, list[str], str]] = [
 
 
 @pytest.mark.parametrize(("flags", "said"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
-def test_it_does_not_start(flags: list[str], said: str) -> None:
+def test_it_does_not_start(flags, said):
     with pytest.raises(SettingsError, match=said):
         load_settings(ExtenderSettings, "extender", ["--kubernetes", "east", *flags], {})
 
 
-def test_certificates_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+def test_certificates_that_cannot_be_used_are_named(tmp_path):
     """No file, or none of a certificate; on loopback there may be none."""
     none = str(tmp_path / "none")
     settings = load_settings(ExtenderSettings, "extender", [CERT, none, KEY, none, CA, none], {})

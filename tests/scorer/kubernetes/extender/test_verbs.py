@@ -2,42 +2,38 @@
 
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, cast
 from unittest.mock import MagicMock
 
 import msgspec
 import pytest
 import redis
 
-from scorer.kubernetes.extender.binding import Binder
 from scorer.kubernetes.extender.fleet import LOOK_S, FollowedFleet
 from scorer.kubernetes.extender.metrics import Metrics
 from scorer.kubernetes.extender.verbs import DEADLINE_S, Verbs
 from scorer.kubernetes.holds import hold_id
 from scorer.kubernetes.pods_request import Reading
 from scorer.ledger.record.instance import Instance
-from scorer.ranking.inputs import RankingInputs
 from tests.scorer.kubernetes.extender.test_extender import ALL, NOW_S, POD, inputs
 
 
 class Fleet:
     """A fleet that stands still."""
 
-    def __init__(self, given: RankingInputs) -> None:
+    def __init__(self, given):
         self.lock, self.given, self.why, self.stale = threading.Lock(), given, "", False
 
-    def why_not(self) -> str:
+    def why_not(self):
         return self.why
 
-    def is_stale(self) -> bool:
+    def is_stale(self):
         return self.stale
 
-    def held(self, hold: str) -> Instance | None:
+    def held(self, hold):
         found = self.given.ledger.instances.get(hold)
         return found if found is not None and found.generation == 7 else None
 
-    def inputs(self, overlay: Callable[[Any], Any]) -> RankingInputs:
+    def inputs(self, overlay):
         follower = type("Follower", (), {"view": self.given.ledger})
         over = overlay(follower)
         return self.given if over is None else self.given.on(over)
@@ -46,18 +42,18 @@ class Fleet:
 class Scene:
     """The verbs on such a fleet."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.fleet, self.metrics = Fleet(inputs()), Metrics()
-        fleet = cast("FollowedFleet", self.fleet)
+        fleet = self.fleet
         self.verbs = Verbs(fleet, "filter", Reading("east"), self.metrics, clock=lambda: NOW_S)
 
-    def both(self, **pod: Any) -> tuple[int, int]:
+    def both(self, **pod):
         """Return how many nodes are scored, and how many kept, of all."""
         body = msgspec.json.encode({"Pod": POD | pod, "NodeNames": ALL})
         found = self.verbs.filter(body)
         return len(self.verbs.prioritize(body)), len(found.node_names or [])
 
-    def counted(self) -> dict[str, float]:
+    def counted(self):
         """Return how many answers of prioritize had each result, and only those there are."""
         return {
             sample.labels["result"]: sample.value
@@ -67,23 +63,23 @@ class Scene:
         }
 
 
-def _why(scene: Scene) -> None:
+def _why(scene):
     scene.fleet.why = "silent"
 
 
-def _stale(scene: Scene) -> None:
+def _stale(scene):
     scene.fleet.stale = True
 
 
-def _fails(scene: Scene) -> None:
-    scene.fleet.given = cast("RankingInputs", None)
+def _fails(scene):
+    scene.fleet.given = None
 
 
-def _others(scene: Scene) -> None:
+def _others(scene):
     scene.verbs.scheduler_names = ("another",)
 
 
-ROWS: list[tuple[str, Callable[[Scene], None], dict[str, Any], str]] = [
+ROWS = [
     # name, what is done, fields of the pod, how it is counted
     ("Redis is silent", _why, {}, "silent"),
     ("data are stale", _stale, {}, "stale"),
@@ -95,7 +91,7 @@ ROWS: list[tuple[str, Callable[[Scene], None], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("do", "pod", "result"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
-def test_a_neutral_answer(do: Callable[[Scene], None], pod: dict[str, Any], result: str) -> None:
+def test_a_neutral_answer(do, pod, result):
     """Nothing is scored and all is kept, for a reason that is counted."""
     scene = Scene()
     assert scene.both() == (len(ALL), len(ALL))
@@ -104,7 +100,7 @@ def test_a_neutral_answer(do: Callable[[Scene], None], pod: dict[str, Any], resu
     assert scene.counted() == {"answered": 1, result: 1}
 
 
-def test_a_verb_that_waits_is_late() -> None:
+def test_a_verb_that_waits_is_late():
     """It gets its neutral answer by the deadline, and not before: the other may be done by then."""
     scene = Scene()
     with scene.fleet.lock:
@@ -115,7 +111,7 @@ def test_a_verb_that_waits_is_late() -> None:
     assert scene.both() == (len(ALL), len(ALL))
 
 
-def test_the_replacement_of_an_evicted_pod_gets_its_target() -> None:
+def test_the_replacement_of_an_evicted_pod_gets_its_target():
     """Alone of all nodes, though another is better, while it is held and feasible; its hold does not count as load."""
     owned = {
         "metadata": POD["metadata"] | {"ownerReferences": [{"kind": "StatefulSet", "name": "db", "controller": True}]}
@@ -123,7 +119,7 @@ def test_the_replacement_of_an_evicted_pod_gets_its_target() -> None:
     body = msgspec.json.encode({"Pod": POD | owned, "NodeNames": ALL})
     scene = Scene()
 
-    def order() -> list[str]:
+    def order():
         return [one.host for one in scene.verbs.prioritize(body)]
 
     every, worst = order(), order()[-1]
@@ -145,18 +141,18 @@ def test_the_replacement_of_an_evicted_pod_gets_its_target() -> None:
     "body",
     [b"", b"{", b"null", b'{"Pod":null}', b'{"NodeNames":["\xff"]}', b'{"NodeNames":[1]}', b'{"x":' + b"[" * 99_999],
 )
-def test_a_body_that_cannot_be_read(body: bytes) -> None:
+def test_a_body_that_cannot_be_read(body):
     """Is answered: nothing is scored, and what is filtered or bound has an error, by which the scheduler goes on."""
     scene = Scene()
     scene.verbs.mode = "bind"
-    scene.verbs.binder = cast("Binder", object())
+    scene.verbs.binder = object()
     assert scene.verbs.prioritize(body) == []
     assert scene.verbs.filter(body).error.startswith("not a question")
     assert scene.verbs.bind(body).error.startswith("not a binding")
     assert scene.counted() == {"refused": 1}
 
 
-def test_whole_nodes_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_whole_nodes_are_told_once(caplog):
     """The setting is named in the log, as prioritize has no field for an error."""
     scene = Scene()
     body = msgspec.json.encode({"Pod": POD, "Nodes": {"items": []}})
@@ -165,7 +161,7 @@ def test_whole_nodes_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.message for record in caplog.records] == ["extender.not_named"]
 
 
-def test_a_lost_connection_is_made_again_at_once() -> None:
+def test_a_lost_connection_is_made_again_at_once():
     """Only where the second try fails, too, is Redis away, and asked twice in a second."""
     ledger = MagicMock()
     ledger.wire.ask.side_effect = redis.ConnectionError

@@ -2,8 +2,6 @@
 
 import json
 import math
-from collections.abc import Callable
-from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -16,11 +14,9 @@ from schemas.process.pages import Pages, metrics_of
 from schemas.resources import RESOURCES
 from schemas.tables.window_table import decode_table, encode_table
 from scorer.kubernetes.load_watcher import watcher as module
-from scorer.kubernetes.load_watcher.answer import Answer, make_answer
+from scorer.kubernetes.load_watcher.answer import make_answer
 from scorer.kubernetes.load_watcher.watcher import LoadWatcher, Metrics, WatcherPages
-from scorer.live.loader import Loader
 from scorer.snapshot.builder import build_snapshot
-from scorer.snapshot.snapshot import Snapshot
 from tests.window_tables import GIB, WINDOWS_S, window_table
 
 NOW_S = 1_795_301_775.5
@@ -28,7 +24,7 @@ CPU, MEMORY = RESOURCES.index("cpu"), RESOURCES.index("memory")
 QUARTER = WINDOWS_S.index(900)
 
 
-def nodes_of(*ages_s: float, **columns: dict[int, float]) -> Snapshot:
+def nodes_of(*ages_s, **columns):
     """Return nodes n0, n1, ... whose newest samples have these ages; ``columns``: values by row of the 15 minutes."""
     names = [f"n{row}" for row in range(len(ages_s))]
     table = decode_table(window_table(names, utilization=0.25, capacity=(16.0, 64 * GIB), at=NOW_S))
@@ -44,18 +40,15 @@ def nodes_of(*ages_s: float, **columns: dict[int, float]) -> Snapshot:
     return build_snapshot([decode_table(encode_table(table.header, changed, table.names))], {}, {})
 
 
-def answer_of(snapshot: Snapshot, now_s: float = NOW_S) -> Answer:
-    answer = make_answer(snapshot, 900, 60.0, now_s)
-    assert answer is not None
-    return answer
+def answer_of(snapshot, now_s=NOW_S):
+    return make_answer(snapshot, 900, 60.0, now_s)
 
 
-def body_of(snapshot: Snapshot, now_s: float = NOW_S) -> dict[str, Any]:
-    body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer_of(snapshot, now_s).body))
-    return body
+def body_of(snapshot, now_s=NOW_S):
+    return msgspec.json.decode(msgspec.json.encode(answer_of(snapshot, now_s).body))
 
 
-def test_the_body_is_that_of_a_load_watcher() -> None:
+def test_the_body_is_that_of_a_load_watcher():
     """All of it, in percent of the capacity; the end is that of the newest sample, not that of its slot."""
     end = math.floor(NOW_S - 3)
     figures = [
@@ -74,7 +67,7 @@ def test_the_body_is_that_of_a_load_watcher() -> None:
     }
 
 
-def test_a_node_without_any_figure_is_left_out() -> None:
+def test_a_node_without_any_figure_is_left_out():
     """And where that is the only one, nothing is known."""
     nothing = {"mean_of_cpu": {0: math.nan}, "std_of_memory": {0: math.nan}}
     found = answer_of(nodes_of(3, 3, **nothing))
@@ -92,9 +85,7 @@ def test_a_node_without_any_figure_is_left_out() -> None:
     ],
     ids=["fresh", "one stale", "99 of 100 stale", "all"],
 )
-def test_a_stale_node_is_left_out_unless_all_are(
-    ages_s: list[float], listed: set[str], silent: bool, end_age_s: float
-) -> None:
+def test_a_stale_node_is_left_out_unless_all_are(ages_s, listed, silent, end_age_s):
     """Then the pipeline is silent: the last known load of all, with its true end."""
     found = answer_of(nodes_of(*ages_s))
     assert set(found.body.data.nodes) == listed
@@ -102,20 +93,20 @@ def test_a_stale_node_is_left_out_unless_all_are(
     assert found.body.window.end == math.floor(NOW_S - end_age_s)
 
 
-def test_an_interval_longer_than_the_limit_is_no_fault() -> None:
+def test_an_interval_longer_than_the_limit_is_no_fault():
     """A node that reports once a minute is stale after three of its intervals."""
     snapshot = nodes_of(3, 150, interval_s={1: 60.0})
     assert set(answer_of(snapshot).body.data.nodes) == {"n0", "n1"}
     assert set(answer_of(snapshot, NOW_S + 31).body.data.nodes) == {"n0"}
 
 
-def test_the_clock_of_a_node_is_corrected() -> None:
+def test_the_clock_of_a_node_is_corrected():
     """One that is 4 s ahead has an end on the broker's clock."""
     assert answer_of(nodes_of(-1, skew={0: 4.0})).body.window.end == math.floor(NOW_S - 3)
 
 
 @pytest.mark.parametrize("ages_s", [(3.0, 30.0, 20.0), (1.0, 2.0), (900.0, 800.0)])
-def test_an_answer_holds_until_a_node_becomes_stale(ages_s: tuple[float, ...]) -> None:
+def test_an_answer_holds_until_a_node_becomes_stale(ages_s):
     """Until then it is made again equal, and just after it another."""
     snapshot = nodes_of(*ages_s)
     found = answer_of(snapshot)
@@ -127,7 +118,7 @@ def test_an_answer_holds_until_a_node_becomes_stale(ages_s: tuple[float, ...]) -
         assert answer_of(snapshot, found.until_s + 0.01) != found
 
 
-def test_a_window_that_is_not_kept_is_not_replaced_by_another() -> None:
+def test_a_window_that_is_not_kept_is_not_replaced_by_another():
     assert make_answer(nodes_of(3), 600, 60.0, NOW_S) is None
     assert make_answer(build_snapshot([], {}, {}), 900, 60.0, NOW_S) is None
 
@@ -139,7 +130,7 @@ def test_a_window_that_is_not_kept_is_not_replaced_by_another() -> None:
         max_size=12,
     )
 )
-def test_whatever_is_unknown_the_body_is_whole(rows: list[tuple[float, ...]]) -> None:
+def test_whatever_is_unknown_the_body_is_whole(rows):
     """Each listed node has a mean and a deviation of each type it has, all finite; the window has its length."""
     columns = [f"{name}_of_{resource}" for name in ("mean", "std", "capacity") for resource in ("cpu", "memory")]
     given_columns = {column: {row: one[place] for row, one in enumerate(rows)} for place, column in enumerate(columns)}
@@ -158,58 +149,58 @@ def test_whatever_is_unknown_the_body_is_whole(rows: list[tuple[float, ...]]) ->
 class Scene:
     """A load watcher whose snapshots and clock are given by the test."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now_s = NOW_S
-        self.next: Snapshot | Exception | None = None
+        self.next = None
         self.closed = 0
         self.wire = self
         self.metrics = Metrics("1")
-        self.watcher = LoadWatcher(cast(Loader, self), self.metrics, 900, 60.0, lambda: self.now_s)
+        self.watcher = LoadWatcher(self, self.metrics, 900, 60.0, lambda: self.now_s)
         pages = Pages(metrics_of(self.metrics.registry, "north"), self.watcher.ready)
         self.pages = WatcherPages(self.watcher, pages, self.metrics)
 
-    def refresh(self) -> Snapshot | None:
+    def refresh(self):
         found, self.next = self.next, None
         if isinstance(found, Exception):
             raise found
         return found
 
-    def close(self) -> None:
+    def close(self):
         self.closed += 1
 
-    def read(self, found: Snapshot | Exception | None) -> None:
+    def read(self, found):
         self.next = found
         self.watcher.refresh()
 
-    def get(self, path: str, method: str = "GET", query: str = "") -> tuple[int, bytes]:
-        started: list[tuple[str, dict[str, str]]] = []
+    def get(self, path, method="GET", query=""):
+        started = []
         environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query}
         body = b"".join(self.pages(environ, lambda status, headers: started.append((status, dict(headers)))))
         ((status, headers),) = started
         assert method == "HEAD" or int(headers["Content-Length"]) == len(body)
         return int(status[:3]), body
 
-    def nodes(self, query: str = "") -> set[str]:
+    def nodes(self, query=""):
         status, body = self.get("/watcher", query=query)
         assert status == 200
         return set(json.loads(body)["data"]["NodeMetricsMap"])
 
-    def value(self, name: str, **labels: str) -> float | None:
+    def value(self, name, **labels):
         return self.metrics.registry.get_sample_value(name, labels)
 
 
 @pytest.fixture
-def scene() -> Scene:
+def scene():
     return Scene()
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def made(monkeypatch):
     """The snapshots of which answers were made, in order."""
-    found: list[Any] = []
-    make: Callable[..., Any] = module.make_answer
+    found = []
+    make = module.make_answer
 
-    def noted(snapshot: Snapshot, *more: Any) -> Any:
+    def noted(snapshot, *more):
         found.append(snapshot)
         return make(snapshot, *more)
 
@@ -217,7 +208,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-def test_nothing_known_is_503(scene: Scene) -> None:
+def test_nothing_known_is_503(scene):
     """Then alone: the plugins would keep an older answer for ever."""
     for path in ("/watcher", "/watcher/health", "/ready"):
         assert scene.get(path)[0] == 503
@@ -229,7 +220,7 @@ def test_nothing_known_is_503(scene: Scene) -> None:
     assert scene.value("windward_load_watcher_answers_total", status="200") == 2
 
 
-def test_one_node_is_asked_about(scene: Scene) -> None:
+def test_one_node_is_asked_about(scene):
     """Unknown, or without fresh data: 404; an empty name asks about all, as with other load watchers."""
     scene.read(nodes_of(3, 5, 100))
     assert scene.nodes() == scene.nodes("host=") == {"n0", "n1"}
@@ -239,7 +230,7 @@ def test_one_node_is_asked_about(scene: Scene) -> None:
     assert scene.value("windward_load_watcher_answers_total", status="404") == 3
 
 
-def test_other_pages_and_methods(scene: Scene) -> None:
+def test_other_pages_and_methods(scene):
     """HEAD has no body; the usual pages are served beside it, and nothing else is."""
     scene.read(nodes_of(3))
     assert scene.get("/watcher", "HEAD") == (200, b"")
@@ -250,7 +241,7 @@ def test_other_pages_and_methods(scene: Scene) -> None:
     assert b'windward_load_watcher_nodes{fleet="north",state="listed"} 1.0' in body
 
 
-def test_an_answer_is_made_once_a_snapshot(scene: Scene, made: list[Any]) -> None:
+def test_an_answer_is_made_once_a_snapshot(scene, made):
     """However many ask; a new snapshot or a node that becomes stale makes another."""
     first, second = nodes_of(3, 20), nodes_of(1, 2)
     scene.read(first)
@@ -270,7 +261,7 @@ def test_an_answer_is_made_once_a_snapshot(scene: Scene, made: list[Any]) -> Non
     assert made == [first, first, second]
 
 
-def test_while_redis_is_away_the_last_load_is_known(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_while_redis_is_away_the_last_load_is_known(scene, caplog):
     """Said once, and why on /ready; when all nodes are stale the end stays the true one."""
     scene.read(nodes_of(3, 5))
     end = json.loads(scene.get("/watcher")[1])["window"]["end"]
@@ -293,7 +284,7 @@ def test_while_redis_is_away_the_last_load_is_known(scene: Scene, caplog: pytest
     assert scene.closed == 2
 
 
-def test_a_window_that_is_not_kept_is_named(scene: Scene) -> None:
-    scene.watcher = LoadWatcher(cast(Loader, scene), scene.metrics, 600, 60.0, lambda: NOW_S)
+def test_a_window_that_is_not_kept_is_named(scene):
+    scene.watcher = LoadWatcher(scene, scene.metrics, 600, 60.0, lambda: NOW_S)
     scene.read(nodes_of(3))
     assert scene.watcher.ready() == (False, {"window": "600s is not kept; kept are 300s, 900s, 3600s"})

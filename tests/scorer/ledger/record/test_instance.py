@@ -1,7 +1,6 @@
 """The record of an instance: what is stored of amounts that were given and of those that were not."""
 
 import math
-from typing import Any
 
 import msgspec
 import pytest
@@ -40,7 +39,7 @@ FIRST = b'{"machine":"m","state":"reserved",'
 
 
 @pytest.mark.parametrize(("given", "stored"), [({}, {}), ({"cpu": 0}, {"cpu": 0}), ({"cpu": 0.5}, {"cpu": 500_000})])
-def test_a_record_tells_0_from_none_given(given: dict[str, float], stored: dict[str, int]) -> None:
+def test_a_record_tells_0_from_none_given(given, stored):
     """An amount that was not given is not in the record, and is None when it is read; a 0 stays a 0."""
     tail = record_tail(instance_of(read_request({"id": "a", **given}), "m", 0.0))
     assert msgspec.json.decode(b"{" + tail + b"}")["amounts"] == stored
@@ -48,7 +47,7 @@ def test_a_record_tells_0_from_none_given(given: dict[str, float], stored: dict[
     assert read.amounts == (given.get("cpu"), *[None] * (len(RESOURCES) - 1))
 
 
-def test_a_null_in_a_record_is_none_given() -> None:
+def test_a_null_in_a_record_is_none_given():
     read = read_record(FIRST + b'"id":"a","amounts":{"cpu":null,"memory":0},"priority_class":"prod"}')
     assert read.amounts[:2] == (None, 0.0)
 
@@ -60,7 +59,7 @@ times = st.floats(0, 1e12, allow_nan=False)
 
 
 @st.composite
-def whole_amounts(draw: st.DrawFn, missing: float | None) -> tuple[float | None, ...]:
+def whole_amounts(draw, missing):
     """Draw an amount for each resource that is a whole number of units, or ``missing``."""
     units = [draw(st.none() | st.integers(0, 2**50)) for _ in RESOURCES]
     ones = [in_units(name, 1.0) for name in RESOURCES]
@@ -79,7 +78,7 @@ def whole_amounts(draw: st.DrawFn, missing: float | None) -> tuple[float | None,
         priority_class=st.sampled_from(["prod", "free"]), version=st.integers(0, 2**40),
     )
 )  # fmt: skip
-def test_a_record_is_put_together_again(record: Instance) -> None:
+def test_a_record_is_put_together_again(record):
     """The fields that change and the rest, joined as the scripts join them, are the record; whatever its texts hold."""
     head = {name: getattr(record, name) for name in ("version", "state", "machine", "expires_at")}
     joined = msgspec.json.encode(head)[:-1] + b",\n" + record_tail(record) + b"}"
@@ -99,7 +98,7 @@ ONE = Instance(
 NEW = Arrival(amounts=Request(cpu=4.0).given_amounts(), maxmemory=5.0, rules=Rules(selector="disk=ssd"))
 
 
-def test_each_machine_has_its_own_amounts() -> None:
+def test_each_machine_has_its_own_amounts():
     """Where it is those it had, where it moves to the new ones; labels are one."""
     moves = copy_with(ONE, moving=Moving("m2", 1.0, 61.0, 7, NEW))
     assert as_held(moves, "m1") is moves
@@ -110,7 +109,7 @@ def test_each_machine_has_its_own_amounts() -> None:
     assert as_held(copy_with(ONE, moving=Moving("m2", 1.0, 61.0)), "m2").amounts == ONE.amounts
 
 
-def test_a_move_is_read_from_a_record() -> None:
+def test_a_move_is_read_from_a_record():
     """The tail of what it becomes has fields that a move does not change: they are passed over."""
     raw = (
         b'{"id":"a","machine":"m1","state":"confirmed","amounts":{"cpu":1000000},"moving":{"to":"m2",'
@@ -135,12 +134,12 @@ def test_a_move_is_read_from_a_record() -> None:
         ({"cpu": 0}, {}, False),
     ],
 )
-def test_digests_tell_requests_apart(one: dict[str, object], other: dict[str, object], same: bool) -> None:
+def test_digests_tell_requests_apart(one, other, same):
     """Two requests have one digest exactly when they ask for the same; lifetime and showing do not count."""
     assert (request_digest(read_request(one)) == request_digest(read_request(other))) is same
 
 
-def test_units_round_to_the_nearest_and_nan_is_no_limit() -> None:
+def test_units_round_to_the_nearest_and_nan_is_no_limit():
     """Amounts become whole numbers; what is not known limits nothing."""
     assert in_units("cpu", 0.1) * 39 == in_units("cpu", 3.9)
     assert in_units("memory", 0.4) == 0
@@ -148,7 +147,7 @@ def test_units_round_to_the_nearest_and_nan_is_no_limit() -> None:
     assert in_units("cpu", math.inf) == 2**53
 
 
-def test_too_large_names_the_amount_and_the_limit() -> None:
+def test_too_large_names_the_amount_and_the_limit():
     """An amount whose sums could not be exact is named."""
     rest = [0.0] * (len(RESOURCES) - 2)
     assert too_large((1.0, 1e9, *rest), 0.0) == ""
@@ -171,7 +170,7 @@ def test_too_large_names_the_amount_and_the_limit() -> None:
         (Limit(in_role("a", "b c"), 1.0, ""), 0),
     ],
 )
-def test_what_an_instance_adds_to_a_limit(limit: Limit, added: int) -> None:
+def test_what_an_instance_adds_to_a_limit(limit, added):
     """A sum over all or some classes, the number of instances, a port, a role of a cluster: each by its name."""
     record = Instance(
         id="a", machine="m", state="reserved", amounts=(None, 1e9, *[0.0] * (len(RESOURCES) - 2)), maxmemory=7.0,
@@ -184,7 +183,7 @@ def test_what_an_instance_adds_to_a_limit(limit: Limit, added: int) -> None:
     ("most", "counted"),
     [(2.0, 2_000_000), (0.0, 0), (-5.0, 0), (-math.inf, 0), (math.nan, NO_LIMIT), (1e300, COUNT_MAX)],
 )
-def test_the_most_of_a_limit_as_the_scripts_count_it(most: float, counted: float) -> None:
+def test_the_most_of_a_limit_as_the_scripts_count_it(most, counted):
     """A limit below 0 leaves no room; it is not taken for none."""
     assert mosts_in_script([Limit(total("cpu"), most, "")], [(1e6, 0.5)]) == [int(counted)]
 
@@ -198,7 +197,7 @@ ASKED = {
 }
 
 
-def stored(**asked: object) -> Instance:
+def stored(**asked):
     """Return the instance of a request as it is read from its record."""
     return read_record(FIRST + record_tail(instance_of(read_request({"id": "a", "cpu": 1, **asked}), "m", 0.0)) + b"}")
 
@@ -206,14 +205,14 @@ def stored(**asked: object) -> Instance:
 @pytest.mark.parametrize(
     "asked", [*ASKED.values(), {name: value for one in ASKED.values() for name, value in one.items()}]
 )
-def test_the_request_of_an_instance_has_its_rules(asked: dict[str, object]) -> None:
+def test_the_request_of_an_instance_has_its_rules(asked):
     """They are those of its first request, as JSON says them."""
     first, again = read_request({"id": "a", "cpu": 1, **asked}), as_request(stored(**asked))
     for name in as_fields(rules_of(first)):
         assert msgspec.to_builtins(getattr(again, name)) == msgspec.to_builtins(getattr(first, name)), name
 
 
-def test_a_request_without_rules_leaves_none_in_the_record() -> None:
+def test_a_request_without_rules_leaves_none_in_the_record():
     assert b"rules" not in record_tail(instance_of(Request(id="a", cpu=1.0), "m", 0.0))
     assert stored().rules is None
     assert as_request(stored()) == Request(id="a", cpu=1.0)
@@ -227,14 +226,14 @@ def test_a_request_without_rules_leaves_none_in_the_record() -> None:
         ({"topology": "rack", "others": 2}, "62543dc557daeeddd5", b'"topology":"rack","others":2}'),
     ],
 )
-def test_a_rule_without_others_is_written_as_before_there_were(rule: Any, digest: str, kept: bytes) -> None:
+def test_a_rule_without_others_is_written_as_before_there_were(rule, digest, kept):
     """In the record, and for the digest: after an upgrade a repeated request is still the same one."""
     request = read_request({"cpu": 1, "anti_affinity": [{"instances": {"app": "x"}, **rule}]})
     assert request_digest(request) == digest
     assert b'{"instances":{"app":"x"},' + kept in record_tail(instance_of(request, "m", 0.0))
 
 
-def test_rules_of_a_newer_release_are_read() -> None:
+def test_rules_of_a_newer_release_are_read():
     """A field that is not known is passed over, inside a rule, too."""
     text = b'"rules":{"selector":"a","affinity":[{"instances":{"b":"c"},"newer":1}],"newer":{}}}'
     rules = read_record(FIRST + b'"id":"a","amounts":{},' + text).rules
@@ -246,18 +245,18 @@ def test_rules_of_a_newer_release_are_read() -> None:
     [({}, None), (ASKED["selector"], None), (ASKED["affinity"], "rules differ")],
     ids=["says nothing", "the same", "others"],
 )
-def test_an_inventory_that_says_no_rules_leaves_them(listed: dict[str, object], what: str | None) -> None:
+def test_an_inventory_that_says_no_rules_leaves_them(listed, what):
     old = msgspec.structs.replace(stored(**ASKED["selector"]), state="confirmed")
     found = difference({"a": old}, [stored(**listed)])
     assert [words for _, _, words in found.changed] == ([what] if what else [])
 
 
-SAMPLES: dict[type, Any] = {str: "x", int: 3, tuple: (7,), dict: {"a": "b"}}
+SAMPLES = {str: "x", int: 3, tuple: (7,), dict: {"a": "b"}}
 PLAIN = Request(id="a", cpu=1.0)
 
 
 @pytest.mark.parametrize("name", KEPT_FIELDS)
-def test_a_kept_field_is_wherever_a_record_is_written_read_and_compared(name: str) -> None:
+def test_a_kept_field_is_wherever_a_record_is_written_read_and_compared(name):
     """A request's value is in its record, comes back as a request, and differs from an inventory without it."""
     value = SAMPLES[type(getattr(PLAIN, name))]
     asked = msgspec.structs.replace(PLAIN, **{name: value})
@@ -271,7 +270,7 @@ def test_a_kept_field_is_wherever_a_record_is_written_read_and_compared(name: st
 
 
 @pytest.mark.parametrize("name", CHANGEABLE_FIELDS)
-def test_a_changeable_field_is_a_parameter_of_an_update(name: str) -> None:
+def test_a_changeable_field_is_a_parameter_of_an_update(name):
     """What is wanted becomes the parameters of an update, which makes the record so; the way back restores it."""
     old = instance_of(PLAIN, "m", 0.0)
     value = SAMPLES[type(getattr(old, name))]

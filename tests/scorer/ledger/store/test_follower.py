@@ -3,36 +3,34 @@
 import gc
 import re
 import weakref
-from typing import Any, cast
 
 import msgspec
 import pytest
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.transition import Candidate, Transition, Wanted
+from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.reconcile import InventoryError, difference, read_inventory
-from scorer.ledger.store.scripts import SCRIPTS, Ledger, script_text
-from scorer.ledger.view.view import LedgerView
+from scorer.ledger.store.scripts import SCRIPTS, script_text
 from tests.rows import each_row
 from tests.scorer.ledger.ledger_model import LedgerModel
 
 ONE = (1.0, *[0.0] * (len(RESOURCES) - 1))
 
 
-def test_a_machine_has_a_version_as_long_as_it_holds_something() -> None:
+def test_a_machine_has_a_version_as_long_as_it_holds_something():
     """Reserved, confirmed, moved and released: after each change the versions are the ledger's, 0 where nothing is."""
     model = LedgerModel(lambda: 1000.0)
-    follower = Follower(cast("Ledger", model))
+    follower = Follower(model)
 
-    def absorb(transition: Transition) -> list[int]:
+    def absorb(transition):
         follower.absorb(transition)
         versions = [follower.version(machine) for machine in "abc"]
         assert versions == [model.version(machine) for machine in "abc"]
         return [int(version > 0) for version in versions]
 
-    def reserve(name: str, machine: str) -> Transition:
+    def reserve(name, machine):
         return model.reserve(
             [Wanted(Instance(id=name, machine="", state="reserved", amounts=ONE), 60.0, [Candidate(machine, -1)])]
         )
@@ -54,36 +52,36 @@ class _Lost:
     """A ledger that is read as a whole each time."""
 
     leavers_most = 1
-    wire = cast("Any", type("Wire", (), {"ask": staticmethod(lambda _commands: [])}))
+    wire = type("Wire", (), {"ask": staticmethod(lambda _commands: [])})
 
-    def is_open(self) -> bool:
+    def is_open(self):
         return True
 
-    def log_reads(self, *_: int) -> list[Any]:
+    def log_reads(self, *_):
         return []
 
-    def read_log(self, _answers: object) -> tuple[str, int, list[Instance]]:
+    def read_log(self, _answers):
         return "epoch", 0, []
 
-    def pages(self, torn: dict[str, bytes] | None) -> list[list[Instance]]:
+    def pages(self, torn):
         return [[Instance(id="i", machine="m", state="confirmed", amounts=ONE)]]
 
-    def machine_versions(self, *, around: bool = False) -> dict[str, int]:
+    def machine_versions(self, *, around=False):
         return {}
 
-    def leavers(self) -> list[Instance]:
+    def leavers(self):
         return []
 
 
-def test_what_a_reload_replaces_is_let_go() -> None:
+def test_what_a_reload_replaces_is_let_go():
     """Also what is in a cycle, as rows with their view are: of 20 lost connections one or two views are left."""
-    follower = Follower(cast("Ledger", _Lost()))
-    views: list[weakref.ref[LedgerView]] = []
+    follower = Follower(_Lost())
+    views = []
     try:
         for _ in range(20):
             follower.forget()
             follower.accept([])
-            view: Any = follower.view
+            view = follower.view
             view.instances["cycle"] = view
             views.append(weakref.ref(view))
             del view
@@ -112,7 +110,7 @@ INVENTORY = """
 """
 
 
-def test_difference_tells_added_changed_gone_and_same() -> None:
+def test_difference_tells_added_changed_gone_and_same():
     """Each instance is in one of four groups; a reservation not yet there is left to its expiry."""
     diff = difference(LEDGER, read_inventory(INVENTORY))
     assert [one.id for one in diff.added] == ["new"]
@@ -136,13 +134,13 @@ def test_difference_tells_added_changed_gone_and_same() -> None:
         ('{"id": "a", "machine": "m"}\n{"id": "a", "machine": "m"}', "line 2"),
     ],
 )  # fmt: skip
-def test_a_wrong_inventory_names_the_line(text: str, word: str) -> None:
+def test_a_wrong_inventory_names_the_line(text, word):
     """Nothing is imported from a file with a mistake; the message says where it is."""
     with pytest.raises(InventoryError, match=word):
         read_inventory(text)
 
 
-def test_a_list_and_lines_say_the_same() -> None:
+def test_a_list_and_lines_say_the_same():
     lines = [line for line in INVENTORY.splitlines() if line]
     assert read_inventory("[" + ",".join(lines) + "]") == read_inventory(INVENTORY)
     assert msgspec.structs.asdict(read_inventory(INVENTORY)[-1])["ports"] == (1,)
@@ -152,7 +150,7 @@ MADE = re.compile(r"^local function (\w+)", re.MULTILINE)
 
 
 @each_row("name", SCRIPTS)
-def test_a_script_has_the_functions_it_uses(name: str) -> None:
+def test_a_script_has_the_functions_it_uses(name):
     """Each function of a script is used after it was made, and no name in capitals is left but those of the server."""
     text = script_text(name)
     for found in MADE.finditer(text):
@@ -160,7 +158,7 @@ def test_a_script_has_the_functions_it_uses(name: str) -> None:
     assert not re.search(r"\b(HEAD|EXPIRY|SWEEP_MAX|FORMAT|CLOCK|SCRIPT|QUERY|FIRST|TAIL)\b|--", text)
 
 
-def test_functions_of_other_scripts_are_left_out() -> None:
+def test_functions_of_other_scripts_are_left_out():
     """A release needs no limits, a reservation no move, a lease nothing."""
     lease, release, reserve = (set(MADE.findall(script_text(name))) for name in ("lease", "release", "reserve"))
     assert "misfit" in reserve - release
@@ -168,7 +166,7 @@ def test_functions_of_other_scripts_are_left_out() -> None:
     assert "arrive" in set(MADE.findall(script_text("confirm"))) - reserve
 
 
-def test_a_constant_is_replaced() -> None:
+def test_a_constant_is_replaced():
     text = script_text("confirm", CLOCK="{'7', '0'}", LEAVERS_MOST="3")
     assert "local time = {'7', '0'}" in text
     assert "> 3 then" in text

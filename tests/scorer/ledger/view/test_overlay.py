@@ -1,7 +1,5 @@
 """What is proposed over a ledger: seen by its readers alone."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,17 +15,17 @@ from scorer.snapshot.rules import Roster
 CLUSTER = frozenset([("cluster", "c")])
 
 
-def instance(number: int, machine: str, cpu: float = 0.1) -> Instance:
+def instance(number, machine, cpu=0.1):
     amounts = (cpu, *[0.0] * (len(RESOURCES) - 1))
     return Instance(id=f"i{number}", machine=machine, state="confirmed", amounts=amounts, cluster="c")
 
 
-def cpu_on(overlay: Overlay, machine: str) -> list[float]:
+def cpu_on(overlay, machine):
     """Return what the instances that hold a machine ask for, in the order they came."""
     return [one.amounts[0] for one in overlay.held_on(machine)]
 
 
-def test_what_is_proposed_lies_over_the_ledger() -> None:
+def test_what_is_proposed_lies_over_the_ledger():
     """A reader of the overlay sees it; the ledger under it stays as it is."""
     ledger = LedgerView([instance(1, "a", 0.1), instance(2, "a", 0.2)])
     overlay = Overlay(ledger)
@@ -42,7 +40,7 @@ def test_what_is_proposed_lies_over_the_ledger() -> None:
     assert set(ledger.instances) == {"i1", "i2"}
 
 
-def test_what_is_left_out_is_gone_for_its_readers_alone() -> None:
+def test_what_is_left_out_is_gone_for_its_readers_alone():
     """Tallies and holders are those without it; machines that the ledger never knew have what is proposed."""
     residents = Residents(ledger := LedgerView([instance(1, "a", 0.1), instance(2, "a", 0.2)]), Roster(("a", "new")))
     overlay = Overlay(ledger, without=["i1", "i9"])
@@ -56,7 +54,7 @@ def test_what_is_left_out_is_gone_for_its_readers_alone() -> None:
     assert sorted((machine, sign) for machine, sign, _ in overlay.difference()) == [("a", -1), ("new", 1)]
 
 
-def test_a_moving_instance_is_left_out_on_both_its_machines() -> None:
+def test_a_moving_instance_is_left_out_on_both_its_machines():
     """Where it may go is asked without it. On the machine that it moves to it is a reservation: no window saw it."""
     moving = copy_with(instance(1, "a", 2.0), started_at=5.0, moving=Moving("b", 7.0, 9.0, 3))
     ledger = LedgerView([moving, instance(2, "b", 0.5)])
@@ -75,7 +73,7 @@ def test_a_moving_instance_is_left_out_on_both_its_machines() -> None:
     assert ledger.machine_names == ("b",)
 
 
-def test_changes_are_those_proposed() -> None:
+def test_changes_are_those_proposed():
     """The ledger's own are not among them, and the position counts both."""
     ledger = LedgerView([instance(1, "a")])
     ledger.apply(instance(2, "b"))
@@ -85,7 +83,7 @@ def test_changes_are_those_proposed() -> None:
     assert overlay.position == ledger.position + 1
 
 
-def test_what_is_withdrawn_was_never_there() -> None:
+def test_what_is_withdrawn_was_never_there():
     """Tallies and holders are those before; its id is free again, and it can go elsewhere."""
     residents = Residents(ledger := LedgerView([instance(1, "a", 0.1)]), Roster(("a", "b")))
     overlay = Overlay(ledger)
@@ -106,11 +104,11 @@ def test_what_is_withdrawn_was_never_there() -> None:
         overlay.withdraw("i3")
 
 
-def declared(name: str, limits: tuple[float, ...] = ()) -> Instance:
+def declared(name, limits=()):
     return Instance(id=name, machine="m", state="confirmed", amounts=(0.0,) * len(RESOURCES), limits=limits)
 
 
-def test_a_slot_shows_what_its_own_instance_declares() -> None:
+def test_a_slot_shows_what_its_own_instance_declares():
     """Also beyond the columns' first length, and in a slot that another declared had before."""
     rest = (-1.0,) * (len(RESOURCES) - 1)
     view = LedgerView(declared(f"i{number}", (float(number), *rest) if number % 2 else ()) for number in range(600))
@@ -121,7 +119,7 @@ def test_a_slot_shows_what_its_own_instance_declares() -> None:
     assert {name: limit for name, limit in found.items() if not np.isnan(limit)} == odd
 
 
-LABELS: tuple[dict[str, str], ...] = ({}, {"app": "a"}, {"app": "b", "keeps": "cpu"}, {"app": "a"})
+LABELS = ({}, {"app": "a"}, {"app": "b", "keeps": "cpu"}, {"app": "a"})
 kinds = st.fixed_dictionaries(
     {
         "amounts": st.tuples(*[st.sampled_from([None, 0.0, 0.1, 7.7])] * len(RESOURCES)),
@@ -142,9 +140,7 @@ kinds = st.fixed_dictionaries(
 @given(
     st.lists(st.tuples(kinds, st.lists(st.sampled_from("abz"), min_size=1, max_size=4)), max_size=5), st.integers(0, 3)
 )
-def test_instances_added_together_are_as_if_they_came_one_by_one(
-    batch: list[tuple[dict[str, Any], list[str]]], gone: int
-) -> None:
+def test_instances_added_together_are_as_if_they_came_one_by_one(batch, gone):
     """To the last digit of each sum; those of a kind share all but id and machine, as in a batch."""
     together, singly = LedgerView(), LedgerView()
     left = [copy_with(declared(f"old{number}", (1.0,) * len(RESOURCES)), machine="a") for number in range(4)]

@@ -1,18 +1,15 @@
 """Batches: the same machines as one placement after another, with every wish about the whole batch."""
 
-from typing import Any
-
 import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schemas.rpc.request import InvalidRequest, Request
-from scorer.commands.shared.fleet_file import FleetState, read_fleet
+from schemas.rpc.request import InvalidRequest
+from scorer.commands.shared.fleet_file import read_fleet
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import by_kind, expand, plan
 from scorer.ranking.profiles.catalogue import load_profiles
-from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.tables import Tables
@@ -22,9 +19,9 @@ from tests.scorer.fleets import fleet, machine, request
 PROFILES = load_profiles()
 
 
-def one_at_a_time(requests: list[Request], offline: FleetState, profile: Profile) -> list[str | None]:
+def one_at_a_time(requests, offline, profile):
     """Return where each goes when it is ranked, placed in the ledger, and then the next."""
-    found: list[str | None] = []
+    found = []
     kept = Tables()
     for number, asked in enumerate(requests):
         chosen = rank(asked, offline.inputs(profile, kept)).chosen
@@ -34,17 +31,17 @@ def one_at_a_time(requests: list[Request], offline: FleetState, profile: Profile
     return found
 
 
-def planned(requests: list[Request], offline: FleetState, profile: Profile) -> list[str | None]:
+def planned(requests, offline, profile):
     return list(plan(requests, offline.inputs(profile)).machines)
 
 
 @st.composite
-def fleets(draw: st.DrawFn, machines_max: int = 12) -> dict[str, Any]:
+def fleets(draw, machines_max=12):
     """Draw a fleet: few sizes, so that ties happen; loads on a coarse grid; some machines warming, old or silent."""
     machines = []
     for number in range(draw(st.integers(1, machines_max))):
         cpu, memory = draw(st.sampled_from([8.0, 16.0])), draw(st.sampled_from([64e9, 128e9]))
-        usage: dict[str, Any] = {
+        usage = {
             "cpu": {"mean": cpu * draw(st.integers(0, 9)) / 10, "std": draw(st.integers(0, 3)) / 10},
             "memory": memory * draw(st.integers(0, 9)) / 10,
         }
@@ -106,9 +103,7 @@ NINE_TO_THE_THRESHOLD = {
 @settings(max_examples=examples(140, 1_400), deadline=None)
 @given(described=fleets(), asked=asks, count=st.integers(2, 25), name=st.sampled_from([*PROFILES.by_name, "windward"]))
 @example(described=NINE_TO_THE_THRESHOLD, asked={"expected": {"cpu": 0.7}}, count=9, name="windward")
-def test_identical_instances_go_where_one_at_a_time_goes(
-    described: dict[str, Any], asked: dict[str, Any], count: int, name: str
-) -> None:
+def test_identical_instances_go_where_one_at_a_time_goes(described, asked, count, name):
     """A batch of identical instances is placed as singles are, under every profile; more than machines, too."""
     requests = [request(**asked)] * count
     profile = PROFILES.choose(name)
@@ -129,9 +124,7 @@ def test_identical_instances_go_where_one_at_a_time_goes(
     order=[0, 1] * 4,
     name="kubernetes",
 )
-def test_unlike_instances_go_kind_by_kind_where_one_at_a_time_goes(
-    described: dict[str, Any], kinds: list[dict[str, Any]], order: list[int], name: str
-) -> None:
+def test_unlike_instances_go_kind_by_kind_where_one_at_a_time_goes(described, kinds, order, name):
     """A list of unlike instances is placed as singles are, kind by kind; the ledger is as before afterwards."""
     profile = PROFILES.choose(name)
     requests = [request(**kinds[kind % len(kinds)], id=f"i{number}") for number, kind in enumerate(order)]
@@ -144,7 +137,7 @@ def test_unlike_instances_go_kind_by_kind_where_one_at_a_time_goes(
     assert together == [machine for _, machine in sorted(zip(turns, singles, strict=True))]
 
 
-def four(**more: Any) -> FleetState:
+def four(**more):
     return fleet(
         *(
             machine(f"m{n}", 4, 8e9, usage={"cpu": 0, "memory": 0}, labels={"rack": f"r{n // 2}"}, **more)
@@ -153,7 +146,7 @@ def four(**more: Any) -> FleetState:
     )
 
 
-def test_a_partial_answer_says_what_is_missing_and_why() -> None:
+def test_a_partial_answer_says_what_is_missing_and_why():
     """What fits is placed; the rest has no machine, with the reason of its own ranking."""
     offline = four()
     found = plan([request(cpu=3)] * 6, offline.inputs(PROFILES.choose()))
@@ -162,7 +155,7 @@ def test_a_partial_answer_says_what_is_missing_and_why() -> None:
     assert found.reasons == {4: "0/4 feasible: 4 too much cpu promised", 5: "0/4 feasible: 4 too much cpu promised"}
 
 
-def test_all_or_nothing_places_nothing_when_one_is_missing() -> None:
+def test_all_or_nothing_places_nothing_when_one_is_missing():
     """With all_or_nothing one missing instance leaves all of them without a machine."""
     offline = four()
     asked = request(cpu=3, all_or_nothing=True)
@@ -175,7 +168,7 @@ def test_all_or_nothing_places_nothing_when_one_is_missing() -> None:
 @pytest.mark.parametrize(
     ("limits", "different"), [({"machines_max": 1}, 1), ({"machines_max": 2}, 2), ({"machines_min": 3}, 3)]
 )
-def test_a_batch_keeps_to_the_number_of_different_machines(limits: dict[str, int], different: int) -> None:
+def test_a_batch_keeps_to_the_number_of_different_machines(limits, different):
     offline = four()
     packed = parse_profile('[[scores]]\nuse = "most_allocated"\n[[filters]]\nuse = "fits"', "packed")
     profile = PROFILES.choose() if "machines_max" in limits else packed
@@ -192,7 +185,7 @@ def test_a_batch_keeps_to_the_number_of_different_machines(limits: dict[str, int
         ({"machines_min": 4}, ["m0", "m1"], ["m2", "m3"]),
     ],
 )
-def test_machines_of_instances_placed_before_count(limits: dict[str, int], held: list[str], wanted: list[str]) -> None:
+def test_machines_of_instances_placed_before_count(limits, held, wanted):
     """The rest of a batch that is repeated or tried again keeps to the number of machines of the whole."""
     offline = four()
     requests = [request(cpu=0.5, memory=1e9, **limits)] * 2
@@ -200,7 +193,7 @@ def test_machines_of_instances_placed_before_count(limits: dict[str, int], held:
     assert sorted(found.machines, key=str) == wanted
 
 
-def test_machines_max_leaves_the_rest_unplaced_when_they_are_full() -> None:
+def test_machines_max_leaves_the_rest_unplaced_when_they_are_full():
     """With one machine allowed, what does not fit there has no machine, and says so."""
     offline = four()
     found = plan([request(cpu=2, machines_max=1)] * 2, offline.inputs(PROFILES.choose()))
@@ -208,14 +201,14 @@ def test_machines_max_leaves_the_rest_unplaced_when_they_are_full() -> None:
     assert "none of them among the 1 machines of the batch" in found.reasons[1]
 
 
-def test_more_different_machines_than_instances_is_an_error() -> None:
+def test_more_different_machines_than_instances_is_an_error():
     """A wish that cannot be met whatever the fleet is refused, naming the field."""
     offline = four()
     with pytest.raises(InvalidRequest, match="machines_min"):
         plan([request(machines_min=3)] * 2, offline.inputs(PROFILES.choose()))
 
 
-def test_anti_affinity_by_rack_inside_the_batch() -> None:
+def test_anti_affinity_by_rack_inside_the_batch():
     """Instances that avoid each other by rack get one rack each; a third finds none."""
     offline = four()
     apart = request(labels={"app": "a"}, anti_affinity=[{"instances": {"app": "a"}, "topology": "rack"}])
@@ -225,7 +218,7 @@ def test_anti_affinity_by_rack_inside_the_batch() -> None:
     assert found[2] is None
 
 
-def test_affinity_inside_the_batch_keeps_it_together() -> None:
+def test_affinity_inside_the_batch_keeps_it_together():
     """Instances that want each other's rack all land in the rack of the first."""
     offline = four()
     near = request(labels={"app": "a"}, affinity=[{"instances": {"app": "a"}, "topology": "rack"}])
@@ -233,7 +226,7 @@ def test_affinity_inside_the_batch_keeps_it_together() -> None:
     assert len({offline.snapshot.rules.labels(offline.snapshot.roster.index[str(name)])["rack"] for name in found}) == 1
 
 
-def test_a_request_for_many_becomes_single_ones() -> None:
+def test_a_request_for_many_becomes_single_ones():
     asked = msgspec.structs.replace(request(cpu=1, count=3), id="web")
     assert [each.id for each in expand(asked)] == ["web-1", "web-2", "web-3"]
     assert {each.count for each in expand(asked)} == {1}

@@ -1,25 +1,20 @@
 """Batches in steps: others are served between two steps, and what they changed is seen."""
 
-from typing import Any, cast
-
 import msgspec
 import pytest
 
-from schemas.rpc.request import InvalidRequest, Request
-from scorer.commands.shared.fleet_file import FleetState
+from schemas.rpc.request import InvalidRequest
 from scorer.ledger.record.limits import Limit, total
 from scorer.ledger.store.follower import Follower
-from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing import plan as module
 from scorer.placement.choosing.plan import plan_steps
-from scorer.placement.choosing.steps import Steps, run_to_end
+from scorer.placement.choosing.steps import run_to_end
 from scorer.placement.offers import placement as offer
-from scorer.placement.offers.placement import Late, Placement
+from scorer.placement.offers.placement import Late
 from scorer.placement.placer import TOGETHER_MAX, Placing
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
-from scorer.ranking.ranking import Ranking
 from scorer.ranking.tables import Tables
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.ledger.ledger_model import LedgerModel
@@ -28,29 +23,29 @@ PROFILE = load_profiles().choose()
 FLEET = fleet(*(machine(f"m{n}", cpu=1000.0, memory=1e12, usage={"cpu": n, "memory": n}) for n in range(4)))
 
 
-def unlike(count: int, **more: Any) -> list[Request]:
+def unlike(count, **more):
     return [request(id=f"i{n}", cpu=1 + n / 1000, memory=1e6, **more) for n in range(count)]
 
 
 class Scorer:
     """One placer on a ledger of its own, with a clock that the test moves."""
 
-    def __init__(self, of: FleetState = FLEET) -> None:
+    def __init__(self, of=FLEET):
         self.fleet, self.now_s = of, of.now_s
-        ledger = cast("Ledger", LedgerModel(lambda: self.now_s))
+        ledger = LedgerModel(lambda: self.now_s)
         self.follower = Follower(ledger)
         self.follower.loaded = True
         self.tables = Tables()
         self.placing = Placing(ledger, self.follower, 20, lambda: self.now_s)
 
-    def inputs(self) -> RankingInputs:
+    def inputs(self):
         return RankingInputs(self.fleet.snapshot, self.follower.view, PROFILE, self.now_s, self.tables)
 
-    def steps(self, requests: list[Request], deadline: float = 0.0) -> Steps[Placement]:
+    def steps(self, requests, deadline=0.0):
         return self.placing.steps(requests, self.inputs, deadline=deadline)
 
 
-def finish(steps: Steps[Any]) -> tuple[int, Any]:
+def finish(steps):
     """Return how often a piece of work can be left, and its result."""
     left = 0
     while True:
@@ -61,7 +56,7 @@ def finish(steps: Steps[Any]) -> tuple[int, Any]:
         left += 1
 
 
-def test_another_query_is_answered_within_a_batch() -> None:
+def test_another_query_is_answered_within_a_batch():
     """A batch can be left after a few instances, and a placement between two steps is seen by both."""
     scorer = Scorer()
     steps = scorer.steps(unlike(40))
@@ -75,7 +70,7 @@ def test_another_query_is_answered_within_a_batch() -> None:
     assert len(scorer.follower.view) == 41
 
 
-def test_nothing_is_reserved_after_the_deadline() -> None:
+def test_nothing_is_reserved_after_the_deadline():
     """The deadline is looked at in every step; the error tells how many instances there are."""
     scorer = Scorer()
     steps = scorer.steps(unlike(40), deadline=FLEET.now_s + 1)
@@ -88,7 +83,7 @@ def test_nothing_is_reserved_after_the_deadline() -> None:
 
 
 @pytest.mark.parametrize("more", [{"all_or_nothing": True}, {"machines_max": 3}, {"machines_min": 2}], ids=str)
-def test_what_one_script_reserves_has_a_largest_size(more: dict[str, Any]) -> None:
+def test_what_one_script_reserves_has_a_largest_size(more):
     """The message names the field, the number asked for and the limit."""
     (field,) = more
     wanted = f"{field}: {TOGETHER_MAX + 1} instances, at most {TOGETHER_MAX} are reserved in one step"
@@ -97,7 +92,7 @@ def test_what_one_script_reserves_has_a_largest_size(more: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("alike", [False, True])
-def test_a_machine_that_was_taken_meanwhile_is_chosen_again(alike: bool) -> None:
+def test_a_machine_that_was_taken_meanwhile_is_chosen_again(alike):
     """What others place between two steps counts for what was chosen before, too."""
     small = fleet(*(machine(f"m{n}", cpu=100.0, memory=1e12, usage={"cpu": 0, "memory": 0}) for n in range(4)))
     view = LedgerView()
@@ -121,9 +116,7 @@ BY_ZONE, NONE = {"instances": {"app": "x"}, "topology": "zone"}, {"instances": {
     ],
 )
 @pytest.mark.parametrize("alike", [False, True])
-def test_a_rule_beyond_one_machine_holds_for_what_came_meanwhile(
-    alike: bool, of_batch: dict[str, Any], of_other: dict[str, Any]
-) -> None:
+def test_a_rule_beyond_one_machine_holds_for_what_came_meanwhile(alike, of_batch, of_other):
     """It is on another machine of the zone, so none of the chosen machines has changed."""
     small = fleet(*(machine(f"m{n}", usage={"cpu": n, "memory": n}, labels={"zone": "ab"[n // 2]}) for n in range(4)))
     view = LedgerView()
@@ -139,7 +132,7 @@ def test_a_rule_beyond_one_machine_holds_for_what_came_meanwhile(
 
 
 @pytest.mark.parametrize("alike", [False, True])
-def test_a_placed_limit_counts_what_came_meanwhile(alike: bool) -> None:
+def test_a_placed_limit_counts_what_came_meanwhile(alike):
     """Neither the batch nor what comes has a rule: one that is there allows so many others in its zone."""
     small = fleet(*(machine(f"m{n}", usage={"cpu": n, "memory": n}, labels={"zone": "ab"[n // 2]}) for n in range(4)))
     view, x = LedgerView(), {"labels": {"app": "x"}}
@@ -154,7 +147,7 @@ def test_a_placed_limit_counts_what_came_meanwhile(alike: bool) -> None:
     assert sum(one in ("m0", "m1") for one in found.machines) == 4
 
 
-def test_a_machine_that_was_taken_meanwhile_is_none_of_the_batch() -> None:
+def test_a_machine_that_was_taken_meanwhile_is_none_of_the_batch():
     """What is chosen again may go to another machine, though all are to be on one."""
     small = fleet(*(machine(f"m{n}", cpu=100.0, memory=1e12, usage={"cpu": 0, "memory": 0}) for n in range(4)))
     view = LedgerView()
@@ -166,7 +159,7 @@ def test_a_machine_that_was_taken_meanwhile_is_none_of_the_batch() -> None:
     assert "m0" not in found.machines
 
 
-def test_a_dry_run_of_many_can_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_of_many_can_be_left(monkeypatch):
     """It reserves nothing, so each step proposes anew what was chosen before."""
     monkeypatch.setattr(module, "_TOGETHER_MAX", 2)
     scorer = Scorer()
@@ -176,7 +169,7 @@ def test_a_dry_run_of_many_can_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not len(scorer.follower.view)
 
 
-def one_by_one(count: int, **asked: Any) -> list[Placement]:
+def one_by_one(count, **asked):
     """Place instances one by one, as the service does, on an idle machine and three busy, larger ones."""
     idle = machine("idle", cpu=16, memory=1e12, usage={"cpu": 0, "memory": 0})
     busy = (machine(f"m{n}", cpu=160, memory=1e12, usage={"cpu": 50, "memory": 5e11}) for n in range(3))
@@ -188,11 +181,11 @@ def one_by_one(count: int, **asked: Any) -> list[Placement]:
     return found
 
 
-def machines(placed: list[Placement]) -> list[str | None]:
+def machines(placed):
     return [record.machine if record else None for found in placed for record in found.records]
 
 
-def test_what_fits_by_the_filter_fits_by_the_ledger() -> None:
+def test_what_fits_by_the_filter_fits_by_the_ledger():
     """A sixth of the machine, six times: as counted the sixth is two millionths of a core too large, to both."""
     placed = one_by_one(8, cpu=16 / 6, memory=1e9)
     assert machines(placed)[:5] == ["idle"] * 5
@@ -200,11 +193,11 @@ def test_what_fits_by_the_filter_fits_by_the_ledger() -> None:
     assert not any(found.conflicts for found in placed)
 
 
-def test_a_machine_that_the_ledger_refuses_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_the_ledger_refuses_is_passed_over(monkeypatch):
     """Limits that no filter knows: the next best machine is taken, as long as they are asked for one at a time."""
     everything = offer.limits
 
-    def limits(ranking: Ranking, rows: list[int], asked: Any) -> list[Any]:
+    def limits(ranking, rows, asked):
         names = ranking.machines.roster.names
         known = everything(ranking, rows, asked)
         tight = (Limit(total("cpu"), 8.0, "too much cpu promised"),)

@@ -1,16 +1,12 @@
 """The what-if: what is proposed is seen, what is taken back leaves nothing, and the ledger stays as it is."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.view.overlay import Overlay
 from scorer.placement.choosing.trial import Trial
-from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from scorer.ranking.tables import Tables
@@ -22,7 +18,7 @@ PROFILES = load_profiles()
 IDLE = {"cpu": 0, "memory": 0}
 
 
-def small(*instances: dict[str, Any], machines: int = 3) -> FleetState:
+def small(*instances, machines=3):
     """Idle machines of 8 cores, in two racks, with these instances."""
     return fleet(
         *(machine(f"m{n}", 8, 100, usage=IDLE, labels={"rack": str(n % 2)}) for n in range(machines)),
@@ -30,11 +26,11 @@ def small(*instances: dict[str, Any], machines: int = 3) -> FleetState:
     )
 
 
-def trial_of(of: FleetState, profile: str = "kubernetes") -> Trial:
+def trial_of(of, profile="kubernetes"):
     return Trial(of.inputs(PROFILES.choose(profile)))
 
 
-def test_among_some_machines() -> None:
+def test_among_some_machines():
     """As a column or as a function of the machines; the reason names the condition only where others are feasible."""
     trial, asked = trial_of(small()), request(cpu=5, memory=1)
     only = np.array([False, True, False])
@@ -48,7 +44,7 @@ def test_among_some_machines() -> None:
     assert "cellar" not in trial.best(request(cpu=50), none, "in the cellar").why
 
 
-def test_an_overlay_that_is_there_is_gone_on_with() -> None:
+def test_an_overlay_that_is_there_is_gone_on_with():
     """What was proposed before is seen, and what is proposed now is in it."""
     of = small({"id": "a", "machine": "m0", "cpu": 8})
     overlay = Overlay(of.ledger, without=["a"])
@@ -65,7 +61,7 @@ STEPS = st.lists(
 
 @settings(max_examples=examples(60, 60), deadline=None)
 @given(STEPS, st.sampled_from(sorted(PROFILES.by_name)))
-def test_what_is_put_back_is_as_before(steps: list[tuple[str, int, int]], profile: str) -> None:
+def test_what_is_put_back_is_as_before(steps, profile):
     """Whatever moved or left: with all put back a ranking is that of the ledger, and one is never there twice."""
     of = small(*({"id": f"i{n}", "machine": f"m{n % 3}", "cpu": n} for n in range(4)))
     trial, records = trial_of(of, profile), dict(of.ledger.instances)
@@ -90,14 +86,14 @@ def test_what_is_put_back_is_as_before(steps: list[tuple[str, int, int]], profil
     assert dict(of.ledger.instances) == records
 
 
-def alike(some: RankingInputs, others: RankingInputs) -> None:
+def alike(some, others):
     one, other = (rank(request(cpu=1), each) for each in (some, others))
     assert one.feasible.tolist() == other.feasible.tolist()
     np.testing.assert_array_equal(one.total, other.total)
 
 
 @pytest.mark.parametrize("name", sorted(PROFILES.by_name))
-def test_rows_that_are_prepared_in_steps_are_those_made_at_once(name: str) -> None:
+def test_rows_that_are_prepared_in_steps_are_those_made_at_once(name):
     """By each profile, with leavers, learned use and machines without data; what changed meanwhile is followed."""
     of, profile = everything(), PROFILES.choose(name)
     inputs = of.inputs(profile, Tables())

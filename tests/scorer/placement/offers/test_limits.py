@@ -1,6 +1,5 @@
 """Which limits the ledger is given for a request: those that the profile's filters name."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,9 +10,9 @@ import pytest
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.limits import in_role, on_port, one_to_a_port, total
-from scorer.ledger.record.transition import ALL_OR_NONE, CHANGED, Kind, Outcome
+from scorer.ledger.record.transition import ALL_OR_NONE, CHANGED, Outcome
 from scorer.placement.offers.placement import Placement, hopeless, limits, of_growth
-from scorer.plugins import Bools, Limit, Machines, Request
+from scorer.plugins import Limit
 from scorer.ranking.filters.masters import Masters
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import PlacedFilter
@@ -34,17 +33,16 @@ class FewInstances:
     reason: ClassVar[str] = "too many instances"
     most: int = 50
 
-    def __call__(self, request: Request, machines: Machines) -> Bools:
-        few: Bools = machines.count < self.most
-        return few
+    def __call__(self, request, machines):
+        return machines.count < self.most
 
-    def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:
+    def limit(self, request, machines):
         """Limit the number of instances, and those of two classes to a half."""
         yield Limit(total("instances"), self.most, self.reason)
         yield Limit(total("instances", "batch", "free"), np.full(len(machines), self.most / 2), "too many of batch")
 
 
-def found(asked: Request, *more: FewInstances) -> list[dict[tuple[str, ...], float]]:
+def found(asked, *more):
     """Return the limits on machine a and on machine b, by measure."""
     offline = fleet(*MACHINES)
     profile = replace(PROFILE, filters=(*PROFILE.filters, *[PlacedFilter(one) for one in more]))
@@ -52,7 +50,7 @@ def found(asked: Request, *more: FewInstances) -> list[dict[tuple[str, ...], flo
     return [{limit.measure: float(limit.most) for limit in of} for of in limits(ranking, [0, 1], asked)]
 
 
-def test_each_filter_names_its_limit_for_each_machine() -> None:
+def test_each_filter_names_its_limit_for_each_machine():
     """Amounts that are asked for, maxmemory, masters and ports; nothing that is not asked for."""
     assert found(request(id="i", cpu=1)) == [{total("cpu"): 8.0}, {total("cpu"): 16.0}]
     full = request(id="i", cpu=1, memory=1e9, maxmemory=1e9, ports=(1, 2), **ROLE)
@@ -62,13 +60,13 @@ def test_each_filter_names_its_limit_for_each_machine() -> None:
     assert (first[on_port(1)], first[on_port(2)], first[in_role("shop", "master")]) == (1.0, 1.0, 2.0)
 
 
-def test_a_filter_of_another_package_gives_its_limit() -> None:
+def test_a_filter_of_another_package_gives_its_limit():
     """The number of instances, and of some classes, without a line in the scorer."""
     first, _ = found(request(id="i", cpu=1), FewInstances(most=4))
     assert (first[total("instances")], first[total("instances", "batch", "free")]) == (4.0, 2.0)
 
 
-def test_a_request_that_is_not_the_rankings_has_limits_of_its_own() -> None:
+def test_a_request_that_is_not_the_rankings_has_limits_of_its_own():
     """Of a batch of unlike instances one ranking is made; what the second asks for is limited, too."""
     offline = fleet(*MACHINES)
     ranking = rank(request(cpu=1), offline.inputs(PROFILE))
@@ -77,7 +75,7 @@ def test_a_request_that_is_not_the_rankings_has_limits_of_its_own() -> None:
     assert measures == [[total("cpu")], [total("memory")], [], [total("cpu")]]
 
 
-def test_placements_of_one_ranking_have_the_same_limits() -> None:
+def test_placements_of_one_ranking_have_the_same_limits():
     """A request that differs in its id alone is limited as the ranking's own."""
     offline, asked = fleet(*MACHINES), request(cpu=1)
     ranking = rank(asked, offline.inputs(PROFILE))
@@ -87,15 +85,15 @@ def test_placements_of_one_ranking_have_the_same_limits() -> None:
 
 @each_row("masters", range(1, 12))
 @each_row("share", [0.0, 0.25, 1 / 3, 0.5, 1.0])
-def test_the_masters_formula_is_below_the_share_and_at_least_one(masters: int, share: float) -> None:
+def test_the_masters_formula_is_below_the_share_and_at_least_one(masters, share):
     """The first is always allowed; with more, they stay below the share of the cluster's masters."""
     asked = request(id="i", cluster="shop", role="master", cluster_masters=masters)
-    (limit,) = Masters(share=share).limit(asked, None)  # type: ignore[arg-type]
+    (limit,) = Masters(share=share).limit(asked, None)
     allowed = [n for n in range(1, 20) if n == 1 or n < share * masters - 1e-9]
     assert limit.most == max(allowed)
 
 
-def test_what_stays_is_limited_only_in_what_grows() -> None:
+def test_what_stays_is_limited_only_in_what_grows():
     """Facts are not refused: what it held before, nor its role; a port it did not have is."""
     rest = (0.0,) * (len(RESOURCES) - 2)
     old = Instance(id="i", machine="a", state="confirmed", amounts=(1.0, 1e9, *rest), ports=(1,), cluster="c", role="r")
@@ -118,7 +116,7 @@ def test_what_stays_is_limited_only_in_what_grows() -> None:
         pytest.param("none", (), True, "", 0, id="no candidates"),
     ],
 )
-def test_another_try_may_help(kind: Kind, reasons: tuple[str, ...], current: bool, missing: str, lost: int) -> None:
+def test_another_try_may_help(kind, reasons, current, missing, lost):
     """Not after a limit's refusal on a ledger that nobody else wrote; a conflict with others is counted."""
     placement = Placement([request(cpu=1)], [None])
     assert hopeless(placement, 0, Outcome(kind, reasons=reasons), current) is bool(missing)

@@ -1,18 +1,15 @@
 """Any fleet, any settings: what a plan never does, by both rules and both objectives."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.instance import Instance, Moving, copy_with
 from scorer.ledger.view.view import LedgerView
 from scorer.planning.balance.advice import advice
-from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.gates import moved_lately
 from scorer.planning.balance.tentative import NEGLIGIBLE
 from scorer.planning.candidates import instances_on
@@ -22,7 +19,7 @@ from tests.effort import examples
 from tests.scorer.fleets import fleet, machine
 
 
-def loaded(**cpu: float) -> list[dict[str, Any]]:
+def loaded(**cpu):
     """Machines of 10 cores and 100 bytes by name, with these loads."""
     return [machine(name, usage={"cpu": {"mean": mean, "std": 0.5}, "memory": 20}) for name, mean in cpu.items()]
 
@@ -47,12 +44,12 @@ LIMITS = st.fixed_dictionaries(
 )
 
 
-def advised(of: FleetState, pending: dict[str, str] | None = None, **rebalance: Any) -> Plan:
+def advised(of, pending=None, **rebalance):
     profile = replace(load_profiles().choose("windward"), rebalance=Rebalancing(**rebalance))
     return advice(of.inputs(profile), pending=pending)
 
 
-def any_fleet(seed: int) -> FleetState:
+def any_fleet(seed):
     """Machines of different sizes and loads; instances of all classes, some in clusters."""
     rng = np.random.default_rng(seed)
     machines = [
@@ -72,12 +69,12 @@ def any_fleet(seed: int) -> FleetState:
 
 @settings(max_examples=examples(100, 100), deadline=None)
 @given(st.integers(0, 2**32), RULES, LIMITS)
-def test_what_a_plan_never_does(seed: int, rule: dict[str, Any], limits: dict[str, Any]) -> None:
+def test_what_a_plan_never_does(seed, rule, limits):
     """No machine above what its donor had before the step, nor promises above what there is; clusters stay apart."""
     of = any_fleet(seed)
     plan = advised(of, **rule, **limits)
     where = {one.id: one.machine for one in of.ledger.instances.values()}
-    clusters: dict[str, int] = {}
+    clusters = {}
     held = {name: sum(one.amounts[0] or 0.0 for one in of.ledger.on_machine(name)) for name in of.snapshot.names}
     most = {name: max(cores, held[name]) for name, cores in zip(held, of.snapshot.allocatable[0], strict=True)}
     for one, step in zip(plan.instances, plan.steps, strict=True):
@@ -104,7 +101,7 @@ def test_what_a_plan_never_does(seed: int, rule: dict[str, Any], limits: dict[st
 
 @settings(max_examples=examples(30, 30), deadline=None)
 @given(st.integers(0, 2**32), RULES)
-def test_a_plan_goes_on_where_it_was_cut(seed: int, rule: dict[str, Any]) -> None:
+def test_a_plan_goes_on_where_it_was_cut(seed, rule):
     """The first moves on their way, the same fleet asked again: none of them comes again, and no limit is passed."""
     of, limits = any_fleet(seed), {"moves_max": 8, "gain_min": 1e-6, "from_machine_max": 3}
     first = advised(of, **rule, **limits)
@@ -116,7 +113,7 @@ def test_a_plan_goes_on_where_it_was_cut(seed: int, rule: dict[str, Any]) -> Non
     assert len(pending) + len(then.steps) <= limits["moves_max"]
 
 
-def test_the_variance_of_the_fleet_falls() -> None:
+def test_the_variance_of_the_fleet_falls():
     """Where no machine is near the limit there is no overload to cut; by variance the fleet gets even."""
     machines = loaded(m0=6, m1=1, m2=1, m3=1)
     of = fleet(*machines, instances=[{"id": f"i{n}", "machine": "m0", "cpu": 1, "memory": 1} for n in range(5)])
@@ -126,7 +123,7 @@ def test_the_variance_of_the_fleet_falls() -> None:
     assert plan.spread["cpu"][1] < plan.spread["cpu"][0] / 2
 
 
-def test_of_equal_instances_the_one_that_is_copied_sooner_goes() -> None:
+def test_of_equal_instances_the_one_that_is_copied_sooner_goes():
     """Cost decides among equals: the memory that is copied."""
     machines = loaded(hot=9.4, cold=1)
     instances = [{"id": f"i{gib}", "machine": "hot", "cpu": 2, "memory": gib} for gib in (9, 3, 6)]
@@ -134,7 +131,7 @@ def test_of_equal_instances_the_one_that_is_copied_sooner_goes() -> None:
     assert [one.id for one in plan.instances] == ["i3"]
 
 
-def test_only_what_is_over_gives_and_only_what_is_under_takes() -> None:
+def test_only_what_is_over_gives_and_only_what_is_under_takes():
     """With thresholds the rule of overload looks at fewer machines; a target stays at or below the high one."""
     machines = loaded(a=9.4, b=5, c=6)
     of = fleet(*machines, instances=[{"id": "i", "machine": "a", "cpu": 2, "memory": 2}])
@@ -149,7 +146,7 @@ def test_only_what_is_over_gives_and_only_what_is_under_takes() -> None:
         assert [plan.machines[step.target] for step in plan.steps] == ([expected] if expected else [])
 
 
-def test_moves_of_the_last_hour_count() -> None:
+def test_moves_of_the_last_hour_count():
     """The limits by the hour are of the plan and of what moved before it."""
     machines = loaded(hot=9.8, cold=1)
     instances = [{"id": f"i{n}", "machine": "hot", "cpu": 1, "memory": 2} for n in range(4)]
@@ -164,7 +161,7 @@ def test_moves_of_the_last_hour_count() -> None:
 
 
 @pytest.mark.parametrize("rule", [{}, {"rule": "thresholds", "high": {"cpu": 70.0}, "low": {"cpu": 60.0}}])
-def test_what_is_moving_is_seen_as_gone(rule: dict[str, Any]) -> None:
+def test_what_is_moving_is_seen_as_gone(rule):
     """It does not move again, its machine is relieved of it, and it counts in the limits."""
     instances = [{"id": f"i{n}", "machine": "hot", "cpu": 2.5, "memory": 2} for n in range(3)]
     of = fleet(*loaded(hot=9.3, cold=1, other=1), instances=instances)
@@ -179,7 +176,7 @@ def test_what_is_moving_is_seen_as_gone(rule: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("rule", ["overload", "thresholds"])
-def test_an_empty_fleet(rule: str) -> None:
+def test_an_empty_fleet(rule):
     """Nothing to balance is an empty plan."""
     more = {"high": {"cpu": 60.0}, "low": {"cpu": 50.0}} if rule == "thresholds" else {}
     assert advised(fleet(), rule=rule, **more).steps == ()
@@ -188,13 +185,13 @@ def test_an_empty_fleet(rule: str) -> None:
 NOW_S = 100_000.0
 
 
-def one(name: str, started_at: float) -> Instance:
+def one(name, started_at):
     return Instance(
         id=name, machine="a", state="confirmed", amounts=(1.0,), started_at=started_at, reserved_at=started_at
     )
 
 
-def test_moves_of_an_hour() -> None:
+def test_moves_of_an_hour():
     """One that moved counts at both machines; one that ended, one that stayed and one that moved earlier do not."""
     snapshot = fleet(machine("a"), machine("b"), machine("c")).snapshot
     view = LedgerView([one(name, 10.0) for name in ("moves", "early", "ends", "stays", "away")])

@@ -1,17 +1,14 @@
 """A plan of moves: what it must cut, and what it may never do."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.commands.shared.fleet_file import FleetState
 from scorer.planning.balance import cost, search
 from scorer.planning.balance.advice import advice
-from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.cost import LASTS_S
 from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.moves import Hosts, Movable
@@ -25,7 +22,7 @@ from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 
 
-def hot_and_cold(**more: object) -> FleetState:
+def hot_and_cold(**more):
     """One machine near its limit with five instances, three that are half idle."""
     machines = [
         machine("hot", 10, 100, usage={"cpu": {"mean": 9.4, "std": 0.5}, "memory": 20}, **more),
@@ -35,13 +32,13 @@ def hot_and_cold(**more: object) -> FleetState:
     return fleet(*machines, instances=instances)
 
 
-def planned(of: FleetState, profile: str = "windward", **settings: Any) -> Plan:
+def planned(of, profile="windward", **settings):
     """The plan of a fleet by a profile with these settings of ``[rebalance]``."""
     chosen = load_profiles().choose(profile)
     return advice(of.inputs(replace(chosen, rebalance=replace(chosen.rebalance, **{"moves_max": 50} | settings))))
 
 
-def moves(plan: Plan) -> list[tuple[str, str, str]]:
+def moves(plan):
     return [
         (one.id, plan.machines[step.source], plan.machines[step.target])
         for one, step in zip(plan.instances, plan.steps, strict=True)
@@ -65,9 +62,7 @@ NEAR, FAR = (
     ],
     ids=["near others alone", "its own rack is free of it", "both or none", "who is needed stays", "the first of all"],
 )
-def test_who_moves_counts_no_more_at_its_source(
-    racks: str, instances: list[dict[str, Any]], targets: dict[int, int]
-) -> None:
+def test_who_moves_counts_no_more_at_its_source(racks, instances, targets):
     """Neither as its own neighbour nor as one to avoid; and none leaves that an earlier move of the plan needs."""
     there = [
         {"id": f"i{n}", "machine": f"m{one.get('on', 0)}", "cpu": 0.5, "memory": 1, **one}
@@ -92,7 +87,7 @@ def test_who_moves_counts_no_more_at_its_source(
         assert found == targets, rule
 
 
-def test_a_hot_machine_is_relieved_onto_the_coldest() -> None:
+def test_a_hot_machine_is_relieved_onto_the_coldest():
     """The overload of the fleet falls step by step, and so does that of the source."""
     plan = planned(hot_and_cold())
     assert moves(plan)
@@ -105,13 +100,13 @@ def test_a_hot_machine_is_relieved_onto_the_coldest() -> None:
     assert sum(step.gain for step in plan.steps) == pytest.approx(before - after)
 
 
-def test_a_quiet_fleet_moves_nothing() -> None:
+def test_a_quiet_fleet_moves_nothing():
     quiet = fleet(*(machine(f"m{n}", usage={"cpu": 3, "memory": 20}) for n in range(3)))
     assert moves(planned(quiet)) == []
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 4, 5])
-def test_fewer_finalists_find_the_same_machine(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def test_fewer_finalists_find_the_same_machine(monkeypatch, most):
     """Five machines may take it and three are equally good, however many of them are compared in full."""
     machines = [
         machine("hot", 10, 100, usage={"cpu": {"mean": 9.6, "std": 0.5}, "memory": 20}),
@@ -148,7 +143,7 @@ COLD = ((0, 5.0), (1, 1.0), (2, 1.0), (3, 1.0), (4, 4.0))
         ),
     ],
 )  # fmt: skip
-def test_what_stays(change: dict[str, object], wish: dict[str, object], why: str) -> None:
+def test_what_stays(change, wish, why):
     """An instance that may not move, or whose move is not worth it; the plan says why."""
     machines = [
         machine("hot", usage={"cpu": {"mean": 9.6, "std": 0.5}, "memory": 5}, labels={"rack": "a"}),
@@ -170,16 +165,16 @@ def test_what_stays(change: dict[str, object], wish: dict[str, object], why: str
         pytest.param({"cpu": 2.0}, id="too small"),
     ],
 )
-def test_a_target_that_would_not_be_placed_on(cold: dict[str, object]) -> None:
+def test_a_target_that_would_not_be_placed_on(cold):
     """The profile's filters hold for a move as for a placement, and a machine without fresh data takes nothing."""
-    target = machine("cold", usage={"cpu": {"mean": 1, "std": 0.5}, "memory": 5}, **cold)  # type: ignore[arg-type]
+    target = machine("cold", usage={"cpu": {"mean": 1, "std": 0.5}, "memory": 5}, **cold)
     others = [machine(f"warm{n}", usage={"cpu": {"mean": 8.5, "std": 0.5}, "memory": 5}) for n in range(3)]
     one = {"id": "i", "machine": "hot", "cpu": 3, "memory": 2}
     of = fleet(machine("hot", usage={"cpu": {"mean": 9.6, "std": 0.5}, "memory": 5}), target, *others, instances=[one])
     assert moves(planned(of)) == []
 
 
-def test_bounds() -> None:
+def test_bounds():
     """So many in all, from one machine, to one machine."""
     assert len(moves(planned(hot_and_cold(), moves_max=1))) == 1
     assert len(moves(planned(hot_and_cold(), from_machine_max=1))) == 1
@@ -187,7 +182,7 @@ def test_bounds() -> None:
     assert len(set(targets)) == len(targets) > 1
 
 
-def test_no_move_is_left_in_this_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_move_is_left_in_this_hour(monkeypatch):
     """A limit by the hour that is reached leaves no move."""
     assert moves(planned(hot_and_cold(), hour_max=1e-9))
     monkeypatch.setattr(rebalance_section, "HOUR_MIN", 0)
@@ -200,7 +195,7 @@ NIC = 1e9
 GIB = 2.0**30
 
 
-def hot(**instance: Any) -> FleetState:
+def hot(**instance):
     """A hot machine with one instance, and a cold one; memory in bytes, NICs of 1 GB/s."""
     machines = [
         machine(
@@ -223,12 +218,12 @@ def hot(**instance: Any) -> FleetState:
         pytest.param({"memory": 4000 * GIB}, {"gain_min": 0.0}, False, id="longer than the gain counts"),
     ],
 )
-def test_a_move_gains_more_than_it_costs(instance: dict[str, Any], bounds: dict[str, Any], moved: bool) -> None:
+def test_a_move_gains_more_than_it_costs(instance, bounds, moved):
     """The larger the memory and the slower the NIC, the longer both machines carry the instance and the copying."""
     assert moves(planned(hot(**instance), **bounds)) == ([("i", "hot", "cold")] if moved else [])
 
 
-def test_gain_and_cost_are_told_apart() -> None:
+def test_gain_and_cost_are_told_apart():
     """The gain is what holds after the copy; the cost grows with the memory."""
     (small,), (large,) = planned(hot()).steps, planned(hot(memory=200 * GIB)).steps
     assert small.gain == pytest.approx(large.gain)
@@ -236,13 +231,13 @@ def test_gain_and_cost_are_told_apart() -> None:
     assert large.gain - large.cost >= Rebalancing().gain_min
 
 
-def test_memory_that_nobody_knows_is_assumed() -> None:
+def test_memory_that_nobody_knows_is_assumed():
     """An instance without memory is copied as one with 4 GiB for each core that it asks for."""
     (step,) = planned(hot(memory=0)).steps
     assert step.copy_bytes == 3 * 4 * GIB
 
 
-def one_instance(loads: Loads, usage: float, memory: float, rate: float) -> tuple[Movable, Hosts]:
+def one_instance(loads, usage, memory, rate):
     """One instance on the first machine; copies take a core and their bytes of the second resource."""
     machines = loads.utilization.shape[1]
     movable = Movable(
@@ -256,9 +251,7 @@ def one_instance(loads: Loads, usage: float, memory: float, rate: float) -> tupl
 
 @settings(max_examples=examples(60, 60), deadline=None)
 @given(st.floats(0.8, 1.0), st.floats(0.0, 0.8), st.floats(0.5, 4.0), st.floats(0.0, 3.0), st.floats(0.01, 1.0))
-def test_the_mean_over_the_time_for_which_it_counts(
-    source: float, target: float, usage: float, memory_min: float, rate: float
-) -> None:
+def test_the_mean_over_the_time_for_which_it_counts(source, target, usage, memory_min, rate):
     """Gain less cost: the mean of what the move changes, the copy in it, step by step."""
     shares = np.array([[source, target], [0.1, 0.2]])
     capacity = np.array([[10.0, 20.0], [2.0, 2.0]])
@@ -281,7 +274,7 @@ def test_the_mean_over_the_time_for_which_it_counts(
         assert stays - mean <= 1e-9 or not fits
 
 
-def test_cores_and_rates_are_those_that_the_lab_charges() -> None:
+def test_cores_and_rates_are_those_that_the_lab_charges():
     """One place says what copying takes; the lab reads it there."""
     from ops.replay.simulator import simulation
     from ops.replay.worlds import worlds

@@ -1,16 +1,12 @@
 """Plans by thresholds: rounds, classes, targets that stay below the source, moves on their way."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from schemas.resources import RESOURCES
-from scorer.commands.shared.fleet_file import FleetState
 from scorer.planning.balance.advice import leaving
-from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.gates import ceiling_of, over_and_under
 from scorer.planning.balance.rounds import Rounds, condition_of
 from scorer.ranking.inputs import RankingInputs
@@ -22,12 +18,12 @@ from tests.scorer.fleets import fleet, machine
 THRESHOLDS = {"high": {"cpu": 65.0}, "low": {"cpu": 45.0}}
 
 
-def usage(cpu: float) -> dict[str, Any]:
+def usage(cpu):
     """Of one machine with 10 cores and 100 bytes."""
     return {"usage": {"cpu": {"mean": cpu, "std": 0.2}, "memory": 5}}
 
 
-def hot(**more: Any) -> FleetState:
+def hot(**more):
     """One machine above the threshold with four instances, three with room."""
     machines = [machine("hot", **usage(8)), *(machine(f"cold{n}", **usage(1)) for n in range(3))]
     return fleet(
@@ -35,7 +31,7 @@ def hot(**more: Any) -> FleetState:
     )
 
 
-def planned(of: FleetState, now_s: float = 0.0, **more: Any) -> Plan:
+def planned(of, now_s=0.0, **more):
     """The plan by thresholds; the rest are settings."""
     state = {name: more.pop(name) for name in ("rounds", "pending") if name in more}
     settings = Rebalancing(rule="thresholds", **{**THRESHOLDS, **more})
@@ -43,7 +39,7 @@ def planned(of: FleetState, now_s: float = 0.0, **more: Any) -> Plan:
     return leaving(RankingInputs(of.snapshot, of.ledger, profile, of.now_s + now_s), **state)
 
 
-def test_what_leaves_has_a_target_that_stays_below() -> None:
+def test_what_leaves_has_a_target_that_stays_below():
     """Two leave until the machine is below its threshold; each step keeps the rule of expected overload."""
     plan = planned(hot())
     assert len(plan.steps) == 2
@@ -52,7 +48,7 @@ def test_what_leaves_has_a_target_that_stays_below() -> None:
     assert all("node cpu usage" in step.reason for step in plan.steps)
 
 
-def test_the_number_of_instances_has_a_threshold() -> None:
+def test_the_number_of_instances_has_a_threshold():
     """A machine with more than 60 % of five instances gives one, whatever they use."""
     counted = {"high": {"instances": 60.0}, "low": {"instances": 40.0}, "instances_full": 5}
     plan = planned(hot(), **counted)
@@ -61,12 +57,12 @@ def test_the_number_of_instances_has_a_threshold() -> None:
     assert planned(hot(), **counted | {"instances_full": 7}).steps == ()
 
 
-def test_nothing_moves_with_too_few_machines_below() -> None:
+def test_nothing_moves_with_too_few_machines_below():
     """There are three with room: more than two, not more than three."""
     assert [len(planned(hot(), machines_min=most).steps) for most in (2, 3)] == [2, 0]
 
 
-def test_weights_say_what_goes_first() -> None:
+def test_weights_say_what_goes_first():
     """Both resources are above; by cpu the one that uses cores goes, by memory the one that uses bytes."""
     machines = [machine("hot", usage={"cpu": 8, "memory": 80}), *(machine(f"cold{n}", **usage(1)) for n in range(3))]
     instances = [
@@ -79,13 +75,13 @@ def test_weights_say_what_goes_first() -> None:
         assert [one.id for one in plan.instances] == [first]
 
 
-def test_only_after_several_rounds() -> None:
+def test_only_after_several_rounds():
     """With rounds remembered, the machine gives in the round after as many as the setting says."""
     rounds = Rounds(condition_of(Rebalancing(rounds_over=2), 60.0))
     assert [len(planned(hot(), 20.0 * n, rounds=rounds).steps) for n in range(3)] == [0, 0, 2]
 
 
-def test_usage_of_production_has_thresholds_of_its_own() -> None:
+def test_usage_of_production_has_thresholds_of_its_own():
     """What instances of class prod use is compared, as Koordinator's prodHighThresholds."""
     more = {"high": {"cpu": 95.0}, "low": {"cpu": 90.0}, "prod_high": {"cpu": 25.0}, "prod_low": {"cpu": 20.0}}
     assert "prod cpu usage" in planned(hot(priority_class="prod"), **more).steps[0].reason
@@ -104,7 +100,7 @@ def test_usage_of_production_has_thresholds_of_its_own() -> None:
         (18, 10, 0, ""),
     ],
 )
-def test_a_distance_of_0_from_the_mean_is_a_distance(low: float, high: float, moves: int, told: str) -> None:
+def test_a_distance_of_0_from_the_mean_is_a_distance(low, high, moves, told):
     """The mean is 27.5 %, and the machines with room are 17.5 points below it. The reason has what was compared."""
     plan = planned(hot(), deviation=True, low={"cpu": low}, high={"cpu": high})
     assert len(plan.steps) == moves
@@ -115,7 +111,7 @@ CPU, MEMORY = RESOURCES.index("cpu"), RESOURCES.index("memory")
 FRESH = np.array([True, True, True, False])
 
 
-def utilization() -> np.ndarray:
+def utilization():
     """Four machines, the last without fresh data; memory of the third is not known."""
     found = np.full((len(RESOURCES), 4), np.nan)
     found[CPU] = 0.9, 0.5, 0.1, 0.9
@@ -134,15 +130,13 @@ def utilization() -> np.ndarray:
         pytest.param({"cpu": 20}, {"cpu": 20}, True, [1, 0, 0, 0], [0, 0, 1, 0], id="around the mean of 0.5"),
     ],
 )
-def test_over_and_under(
-    high: Mapping[str, float], low: Mapping[str, float], deviation: bool, over: list[int], under: list[int]
-) -> None:
+def test_over_and_under(high, low, deviation, over, under):
     """A machine without fresh data is neither."""
     found = over_and_under(utilization(), FRESH, high, low, deviation)
     assert [each.astype(int).tolist() for each in found] == [over, under]
 
 
-def test_the_ceiling_of_targets() -> None:
+def test_the_ceiling_of_targets():
     """The high threshold of a resource that is looked at; none where there is no threshold."""
     assert ceiling_of([CPU, MEMORY], utilization(), FRESH, {"cpu": 80}).tolist() == [0.8, np.inf]
     assert ceiling_of([CPU], utilization(), FRESH, {"cpu": 20}, True).tolist() == pytest.approx([0.7])
@@ -160,7 +154,7 @@ NAMES = ("a", "b")
         pytest.param(2, "......", "......", id="never over"),
     ],
 )
-def test_rounds_in_a_row(rounds_over: int, seen: str, found: str) -> None:
+def test_rounds_in_a_row(rounds_over, seen, found):
     """Of two machines, the other is always over and has a count of its own."""
     rounds = Rounds(condition_of(Rebalancing(rounds_over=rounds_over, over_s=600.0), 60.0))
     answers = [
@@ -170,7 +164,7 @@ def test_rounds_in_a_row(rounds_over: int, seen: str, found: str) -> None:
     assert [second for _, second in answers][:rounds_over] == [rounds_over == 1] * rounds_over
 
 
-def test_rounds_far_apart_are_still_in_a_row() -> None:
+def test_rounds_far_apart_are_still_in_a_row():
     """The count outlives two rounds however long they are, and a machine that is silent for longer begins anew."""
     for pause_s, expected in ((3_600.0, True), (10_000.0, False)):
         rounds = Rounds(condition_of(Rebalancing(rounds_over=2), 3_600.0))

@@ -1,7 +1,5 @@
 """Usage that was measured takes the place of what is expected, where there is enough of it and it is current."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,7 @@ from schemas.resources import CPU, MEMORY, RESOURCES
 from schemas.tables.instance_table import pair_name
 from schemas.tables.window_table import Header, decode_table, encode_table
 from scorer.classes.class_usage import measured_usage
-from scorer.planning.balance.scene import Scene, scene_of
+from scorer.planning.balance.scene import scene_of
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.snapshot.usages import Usages, UsageTable
 from tests.scorer.fleets import fleet, machine
@@ -18,7 +16,7 @@ NOW_S = 10_000.0
 DEFAULT = load_profiles().choose("windward")
 
 
-def table(name: str = "m", at: float = NOW_S - 30, count: int = 6, recent: float = 2.0, **more: Any) -> UsageTable:
+def table(name="m", at=NOW_S - 30, count=6, recent=2.0, **more):
     """A table with the instance on a machine, its cpu measured; no daily mean unless one is given."""
     columns = {
         "at": np.array([at]), "count": np.array([count], "u2"), "recent": np.full((len(RESOURCES), 1), np.nan, "f4"),
@@ -32,7 +30,7 @@ def table(name: str = "m", at: float = NOW_S - 30, count: int = 6, recent: float
     return UsageTable(decode_table(encode_table(header, columns, pair_name(name, "a").encode())))
 
 
-def scene(tables: list[UsageTable], age_s: float = 0.0) -> Scene:
+def scene(tables, age_s=0.0):
     """A plan's inputs: one instance that asks 4 cores and 100 bytes, on a machine whose last sample is so old."""
     offline = fleet(
         machine("m", usage={"cpu": 5}, age_s=age_s), now=NOW_S,
@@ -43,7 +41,7 @@ def scene(tables: list[UsageTable], age_s: float = 0.0) -> Scene:
     return scene_of(inputs)
 
 
-def found(tables: list[UsageTable]) -> tuple[float, float, float, bool]:
+def found(tables):
     """Cpu, its variance, memory, and whether anything was measured."""
     seen = scene(tables)
     return float(seen.usage[CPU, 0]), float(seen.variance[CPU, 0]), float(seen.usage[MEMORY, 0]), bool(seen.measured[0])
@@ -60,7 +58,7 @@ def found(tables: list[UsageTable]) -> tuple[float, float, float, bool]:
         pytest.param([table(recent=3.0), table(recent=1.0, at=NOW_S - 300)], 3.0, id="in any order"),
     ],
 )
-def test_measured(tables: list[UsageTable], cpu: float) -> None:
+def test_measured(tables, cpu):
     """What no report says stays as expected."""
     assert found(tables) == (pytest.approx(cpu), 0.25, 100.0, True)
 
@@ -74,14 +72,14 @@ def test_measured(tables: list[UsageTable], cpu: float) -> None:
         pytest.param([table(at=NOW_S - 601)], id="too old"),
     ],
 )
-def test_as_expected(tables: list[UsageTable]) -> None:
+def test_as_expected(tables):
     """An agent speaks for what the ledger has on its machine, and for now."""
     assert found(tables) == (4.0, 16.0, 100.0, False)
 
 
 @pytest.mark.parametrize("late_s", [0.0, 500.0, 700.0, 7_000.0])
 @pytest.mark.parametrize("behind_s", [0.0, 599.0, 601.0])
-def test_a_plan_and_an_over_commit_see_the_same_use_while_data_are_late(late_s: float, behind_s: float) -> None:
+def test_a_plan_and_an_over_commit_see_the_same_use_while_data_are_late(late_s, behind_s):
     """A report is current by its machine's newest sample, however long ago that was."""
     seen = scene([table(at=NOW_S - late_s - behind_s)], age_s=late_s)
     by_class = measured_usage(seen.snapshot, seen.placed)[CPU]

@@ -1,13 +1,11 @@
 """What becomes of the moves that were proposed, row by row."""
 
-from typing import Any
-
 import msgspec
 import pytest
 
 from schemas.messages.proposal import MoveProposal, read_proposal, write_proposal
 from scorer.ledger.record.instance import Instance, Moving
-from scorer.planning.balance.proposals import OUTCOMES, Settled, Term
+from scorer.planning.balance.proposals import OUTCOMES, Term
 from tests.rows import each_row
 
 NOW_S = 1_000.0
@@ -16,19 +14,17 @@ PROPOSAL = MoveProposal(
 )
 
 
-def changed(**fields: Any) -> bytes:
+def changed(**fields):
     return write_proposal(msgspec.structs.replace(PROPOSAL, **fields))
 
 
-def instance(**fields: Any) -> dict[str, Instance]:
+def instance(**fields):
     """The ledger: the instance where the proposal found it, with other fields."""
     one = Instance(id="i", machine="a", state="confirmed", amounts=(), generation=2)
     return {"i": msgspec.structs.replace(one, **fields)}
 
 
-def settled(
-    waiting: list[bytes], taken: list[bytes], ledger: dict[str, Instance], memory: Term, now_s: float = NOW_S
-) -> Settled:
+def settled(waiting, taken, ledger, memory, now_s=NOW_S):
     """One round of the planner with the number 7."""
     return memory.settle(waiting, taken, ledger, now_s, 600.0)
 
@@ -52,7 +48,7 @@ def settled(
     ],
 )
 @each_row("is_taken", [False, True])
-def test_a_proposal(raw: bytes, ledger: dict[str, Instance], outcome: str, is_taken: bool) -> None:
+def test_a_proposal(raw, ledger, outcome, is_taken):
     """One that ended is withdrawn from either list; one that is open is pending."""
     found = settled([] if is_taken else [raw], [raw] if is_taken else [], ledger, Term(7, 60.0))
     assert found.outcomes == ((outcome,) if outcome else ())
@@ -61,7 +57,7 @@ def test_a_proposal(raw: bytes, ledger: dict[str, Instance], outcome: str, is_ta
     assert {*found.outcomes} <= {*OUTCOMES}
 
 
-def test_what_is_not_acknowledged_in_time_is_delivered_again() -> None:
+def test_what_is_not_acknowledged_in_time_is_delivered_again():
     """Counted from when it was first seen taken, and anew from the next delivery."""
     memory, raw = Term(7, 60.0), changed()
     assert settled([raw], [], instance(), memory, NOW_S - 100).returned == ()
@@ -75,7 +71,7 @@ def test_what_is_not_acknowledged_in_time_is_delivered_again() -> None:
     assert settled([], [after], instance(), memory, NOW_S + 121).returned != ()
 
 
-def test_what_is_moving_is_left_alone() -> None:
+def test_what_is_moving_is_left_alone():
     """The ledger has the move: neither expired nor delivered again, and no pending move for the plan."""
     memory, raw = Term(7, 60.0), changed()
     ledger = instance(moving=Moving("b", 0.0, 0.0))
@@ -85,7 +81,7 @@ def test_what_is_moving_is_left_alone() -> None:
     assert settled([], [], ledger, memory).outcomes == ("done",)
 
 
-def test_what_was_acknowledged_is_done_or_declined() -> None:
+def test_what_was_acknowledged_is_done_or_declined():
     """Gone from the lists: the ledger says which; an instance that was declined rests for a while."""
     for ledger, outcome in ((instance(machine="b"), "done"), (instance(), "declined"), ({}, "overtaken")):
         memory = Term(7, 60.0)
@@ -97,7 +93,7 @@ def test_what_was_acknowledged_is_done_or_declined() -> None:
         assert memory.resting == {}
 
 
-def test_what_was_withdrawn_is_counted_once() -> None:
+def test_what_was_withdrawn_is_counted_once():
     """An ended proposal is not taken for an acknowledged one in the next round."""
     memory = Term(7, 60.0)
     settled([changed()], [], instance(), memory)

@@ -6,14 +6,12 @@ from dataclasses import replace
 from functools import cache
 from math import ceil
 from random import Random
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.ledger.record.instance import Moving, copy_with
 from scorer.planning.balance.advice import advice
-from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.rounds import Rounds, condition_of
 from scorer.planning.violations import violations
 from scorer.ranking.inputs import machines_of
@@ -23,11 +21,10 @@ from tests.rows import each_row
 from tests.scorer.fleets import IDLE, PROFILES, fleet, machine
 
 FREELY = {"moves_max": 999, "from_machine_max": 999, "to_machine_max": 999, "cluster_max": 999, "hour_max": 0.0}
-Dicts = list[dict[str, Any]]
 State = tuple[int, ...]
 
 
-def planned(machines: Dicts, instances: Dicts, pending: dict[str, str] | None = None, **more: Any) -> Plan:
+def planned(machines, instances, pending=None, **more):
     of, leaving, rounds = fleet(*machines, instances=instances), more.pop("leaving", {}), more.pop("rounds", None)
     chosen = Rebalancing(rule="repair", **{**FREELY, "rest_s": 0.0, **more})
     for name, to in leaving.items():
@@ -36,13 +33,13 @@ def planned(machines: Dicts, instances: Dicts, pending: dict[str, str] | None = 
     return advice(of.inputs(replace(PROFILES.choose("windward"), rebalance=chosen)), rounds, pending)
 
 
-def moved(plan: Plan, instances: Dicts) -> Dicts:
+def moved(plan, instances):
     """Return the instances after the moves of a plan."""
     at = {one.id: plan.machines[step.target] for one, step in zip(plan.instances, plan.steps, strict=True)}
     return [{**one, "machine": at.get(one["id"], one["machine"])} for one in instances]
 
 
-def broken(machines: Dicts, instances: Dicts) -> int:
+def broken(machines, instances):
     inputs = fleet(*machines, instances=instances).inputs(PROFILES.choose("windward"))
     return len(violations(machines_of(inputs), inputs.ledger))
 
@@ -50,7 +47,7 @@ def broken(machines: Dicts, instances: Dicts) -> int:
 # ---- against brute force
 
 
-def any_fleet(seed: int) -> tuple[Dicts, Dicts]:
+def any_fleet(seed):
     """Three to five machines on two or three racks, some with little room; members of two groups on any of them."""
     dice = Random(seed)
     count, racks, groups = dice.randint(3, 5), dice.randint(2, 3), dice.randint(1, 2)
@@ -90,7 +87,7 @@ def any_fleet(seed: int) -> tuple[Dicts, Dicts]:
 class Brute:
     """All sequences of moves that keep capacity, filters and every rule that holds, in plain words."""
 
-    def __init__(self, machines: Dicts, instances: Dicts) -> None:
+    def __init__(self, machines, instances):
         self.machines, self.instances = machines, instances
         self.rules = [
             (rule, {each["id"] for each in instances if rule in each["anti_affinity"]})
@@ -100,7 +97,7 @@ class Brute:
         ]
         self.excess = cache(self._excess)
 
-    def _excess(self, state: State, *, strictly: bool = False) -> dict[tuple[int, str], int]:
+    def _excess(self, state, *, strictly=False):
         """Return by rule and domain how many members are too many; ``strictly``: as the filter refuses one more."""
         found = {}
         for number, (rule, holders) in enumerate(self.rules):
@@ -121,7 +118,7 @@ class Brute:
                 found[number, domain] = max(0, here[domain] - most)
         return found
 
-    def may(self, state: State, then: State, n: int) -> bool:
+    def may(self, state, then, n):
         """Return whether one move is allowed: that of instance n from a state to the next."""
         used = Counter[int]()
         for one, at in zip(self.instances, then, strict=True):
@@ -137,9 +134,9 @@ class Brute:
         )
         return all(after[key] <= before[key] for key in before) and not any(strict[key] for key in concerned)
 
-    def least(self, start: State) -> tuple[int, int, int]:
+    def least(self, start):
         """Return the least excess that moves can reach, and the fewest moves and bytes that reach it."""
-        best: dict[State, tuple[int, int]] = {start: (0, 0)}
+        best = {start: (0, 0)}
         queue, goal = [(0, 0, start)], (99, 0, 0)
         while queue:
             moves, memory, state = heapq.heappop(queue)
@@ -158,7 +155,7 @@ class Brute:
         return goal
 
 
-def compared(seed: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+def compared(seed):
     """Return excess, moves and bytes by repair and by brute force; each step of the plan is allowed."""
     machines, instances = any_fleet(seed)
     brute, plan = Brute(machines, instances), planned(machines, instances)
@@ -176,14 +173,14 @@ def compared(seed: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
 
 @settings(max_examples=examples(20, 400), deadline=None)
 @given(st.integers(0, 2**32))
-def test_no_move_breaks_a_rule_and_a_second_run_moves_nothing(seed: int) -> None:
+def test_no_move_breaks_a_rule_and_a_second_run_moves_nothing(seed):
     """Each move is one of those of brute force; where both mend the same, one move more at most."""
     (excess, moves, _), (least, fewest, _) = compared(seed)
     assert excess >= least
     assert excess > least or moves <= fewest + 1
 
 
-def test_as_few_moves_as_brute_force() -> None:
+def test_as_few_moves_as_brute_force():
     """Of all fleets that both mend alike: at most 5 % more moves, and 5 % more bytes; few need several at once."""
     found = [compared(seed) for seed in range(examples(300, 3000))]
     alike = [(got, least) for got, least in found if got[0] == least[0]]
@@ -198,7 +195,7 @@ def test_as_few_moves_as_brute_force() -> None:
 # ---- scenes
 
 
-def racks(*counts: int, cpu: float = 64.0) -> Dicts:
+def racks(*counts, cpu=64.0):
     """Return so many machines on each rack: a0, a1, b0, ..."""
     return [
         machine(f"{rack}{n}", cpu, 1000, usage=IDLE, labels={"rack": rack})
@@ -207,7 +204,7 @@ def racks(*counts: int, cpu: float = 64.0) -> Dicts:
     ]
 
 
-def group(on: str, *rules: dict[str, Any], cluster: str = "shop", **more: Any) -> Dicts:
+def group(on, *rules, cluster="shop", **more):
     """Return the members of a cluster, one on each of these machines."""
     whom = {"cluster": cluster, **more.pop("of", {})}
     ruled = [{"instances": whom, **rule} for rule in rules]
@@ -248,7 +245,7 @@ OF_FOUR_RACKS = (
         (racks(1, 1), group("a0 a0 a0", {"topology": "rack", "others": 0}, {"topology": "rack", "share": 0.5}), 1, 1),
     ],
 )
-def test_scenes(machines: Dicts, instances: Dicts, moves: int, left: int) -> None:
+def test_scenes(machines, instances, moves, left):
     """Run again and again on its own result, it proposes nothing more, also where a rule stays broken."""
     plan = planned(machines, instances)
     then = moved(plan, instances)
@@ -275,14 +272,14 @@ def test_scenes(machines: Dicts, instances: Dicts, moves: int, left: int) -> Non
         ({"pending": {"shop-0": "b0", "shop-2": "b1", "shop-4": "b1"}}, 0),
     ],
 )
-def test_the_limits_of_a_plan_hold(more: dict[str, Any], moves: int) -> None:
+def test_the_limits_of_a_plan_hold(more, moves):
     """Six members on the first of two racks: three go, as fast as the settings let them."""
     plan = planned(racks(2, 2), group("a0 a1 a0 a1 a0 a1", BY_RACK), **more)
     assert len(plan.steps) == moves
     assert all("cluster=shop by rack: skew 1" in step.reason for step in plan.steps)
 
 
-def roles(said: str, *rules: dict[str, Any], cluster: str = "shop") -> Dicts:
+def roles(said, *rules, cluster="shop"):
     """Return members of a cluster by machine and role: "a0=master b0=replica"; the rules are about masters."""
     on, each = zip(*(word.split("=") for word in said.split()), strict=True)
     members = group(" ".join(on), *rules, cluster=cluster, of={"role": "master"})
@@ -305,7 +302,7 @@ LOST = "a0=master a1=master a2=master b0=replica b1=replica b2=replica"
         ("a0=master a0=master a0=replica b0=replica", [BY_RACK, APART, APART | OF_REPLICAS], 0, 1),  # it breaks another
     ],
 )
-def test_a_role_is_handed_over_before_an_instance_moves(said: str, rules: Dicts, swaps: int, moves: int) -> None:
+def test_a_role_is_handed_over_before_an_instance_moves(said, rules, swaps, moves):
     """Where that is enough; when it is done the second run proposes nothing. In a planner's rounds all is moves."""
     machines, instances = racks(3, 3), roles(said, *rules)
     plan = planned(machines, instances, roles=True)
@@ -321,7 +318,7 @@ def test_a_role_is_handed_over_before_an_instance_moves(said: str, rules: Dicts,
     assert (settled.swaps, bool(settled.steps)) == ((), bool(swaps + moves))
 
 
-def test_after_a_rack_was_lost_masters_are_even_without_a_copy() -> None:
+def test_after_a_rack_was_lost_masters_are_even_without_a_copy():
     """Forty clusters of three masters and three replicas, all masters on one of two racks."""
     machines = racks(6, 6)
     dice, instances = Random(1), []
@@ -333,7 +330,7 @@ def test_after_a_rack_was_lost_masters_are_even_without_a_copy() -> None:
     assert (len(plan.swaps), plan.steps, plan.unplaced) == (40, (), ())
 
 
-def test_one_that_others_need_stays() -> None:
+def test_one_that_others_need_stays():
     """The only one near an instance that wants it near does not leave; the other member does."""
     near = {"id": "log", "machine": "a0", "cpu": 1, "memory": 1, "affinity": [{"instances": {"app": "x"}}]}
     members = group("a0 a0", APART)

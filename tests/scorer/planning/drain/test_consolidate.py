@@ -1,19 +1,16 @@
 """A consolidation: which machines are emptied, at what cost, and that the others stay within their limits."""
 
-from typing import Any
-
 import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.instance import as_request
 from scorer.ledger.view.overlay import Overlay
 from scorer.placement.choosing.trial import moved_to
 from scorer.planning.balance.scene import scene_of
-from scorer.planning.drain.consolidate import OVERLOAD_MAX, Consolidated, consolidate
+from scorer.planning.drain.consolidate import OVERLOAD_MAX, consolidate
 from scorer.planning.drain.drain import with_cordon
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -24,15 +21,15 @@ from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 
 
-def emptied(of: FleetState, count: int, profile: str = "windward", **how: Any) -> Consolidated:
+def emptied(of, count, profile="windward", **how):
     return consolidate(count, of.inputs(load_profiles().choose(profile)), **how)
 
 
-def names(found: Consolidated) -> list[str]:
+def names(found):
     return [one.machine for one in found.machines]
 
 
-def four(load: float = 2.0, daemons: bool = False, **more: Any) -> FleetState:
+def four(load=2.0, daemons=False, **more):
     """Machines with 1 to 4 instances of one core and 10 bytes; ``more`` is of those on the first."""
     machines = [
         machine(
@@ -50,7 +47,7 @@ def four(load: float = 2.0, daemons: bool = False, **more: Any) -> FleetState:
     return fleet(*machines, instances=instances)
 
 
-def pair() -> FleetState:
+def pair():
     """Two that must be near each other, one of them before the other by size, and a machine with more."""
     near = {"labels": {"app": "x"}, "affinity": [{"instances": {"app": "x"}}]}
     there = [{"id": f"i{n}", "machine": "m0", "cpu": (1 + n) / 4, "memory": 10, **near} for n in range(2)]
@@ -59,7 +56,7 @@ def pair() -> FleetState:
     return fleet(*machines, instances=[*there, *more])
 
 
-def test_the_cheapest_first() -> None:
+def test_the_cheapest_first():
     """The memory to copy, and the instances; nothing moves to a machine that is emptied."""
     found = emptied(four(), 2)
     assert [(one.machine, one.instances) for one in found.machines] == [("m0", 1), ("m1", 2)]
@@ -84,13 +81,13 @@ def test_the_cheapest_first() -> None:
         pytest.param(fleet(machine("m", usage={"cpu": 1, "memory": 1})), {}, [], id="nothing is there"),
     ],
 )
-def test_what_is_left_as_it_is(of: FleetState, how: dict[str, Any], expected: list[str]) -> None:
+def test_what_is_left_as_it_is(of, how, expected):
     found = emptied(of, 1, **how)
     assert names(found) == expected
     assert len(found.drained.moves) == sum(one.instances for one in found.machines)
 
 
-def test_daemons_keep_no_machine_from_being_empty() -> None:
+def test_daemons_keep_no_machine_from_being_empty():
     """They end with it: it has no target of theirs, and their memory costs nothing."""
     alone, beside = emptied(four(), 1), emptied(four(daemons=True), 1)
     assert names(beside) == names(alone) == ["m0"]
@@ -98,7 +95,7 @@ def test_daemons_keep_no_machine_from_being_empty() -> None:
     assert (beside.machines[0].instances, beside.machines[0].memory_bytes) == (1, alone.machines[0].memory_bytes)
 
 
-def test_a_machine_that_cannot_be_emptied_is_passed_over() -> None:
+def test_a_machine_that_cannot_be_emptied_is_passed_over():
     """What was tried of it is taken back: the next one finds all the room."""
     usage = {"cpu": {"mean": 1, "std": 0.1}, "memory": 10}
     of = fleet(
@@ -117,7 +114,7 @@ def test_a_machine_that_cannot_be_emptied_is_passed_over() -> None:
 
 @settings(max_examples=examples(30, 30), deadline=None)
 @given(st.data())
-def test_a_consolidation_overloads_nothing_and_upholds_every_filter(data: st.DataObject) -> None:
+def test_a_consolidation_overloads_nothing_and_upholds_every_filter(data):
     """Any fleet: the machines are empty afterwards, each move is allowed when it is made, no target is overloaded."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     profile = load_profiles().choose(data.draw(st.sampled_from(["windward", "kubernetes"])))

@@ -1,6 +1,6 @@
 """A drain: where instances go, which stay and why, and that no filter is overridden on the way."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.instance import Moving, as_request, copy_with
 from scorer.ledger.view.overlay import Overlay
 from scorer.placement.choosing.trial import Trial, moved_to
 from scorer.planner.drain import drain_result
 from scorer.planning.anew import place_anew
-from scorer.planning.drain.drain import Drained, drain, with_cordon
+from scorer.planning.drain.drain import drain, with_cordon
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import Profile
@@ -26,22 +25,22 @@ from tests.scorer.fleets import fleet, machine
 IDLE = {"cpu": {"mean": 1, "std": 0.2}, "memory": 5}
 
 
-def drained(of: FleetState, *machines: str, profile: str = "windward", **how: Any) -> Drained:
+def drained(of, *machines, profile="windward", **how):
     return drain(machines or ("gone",), of.inputs(load_profiles().choose(profile)), **how)
 
 
-def small(*instances: dict[str, Any], **more: Any) -> FleetState:
+def small(*instances, **more):
     """A machine that goes, with these instances, and two of 8 cores that stay."""
     machines = [machine(name, 8, 100, usage=IDLE, labels={"rack": rack}) for name, rack in (("a", "1"), ("b", "2"))]
     gone = machine("gone", 32, 1000, usage={"cpu": 9, "memory": 50}, labels={"rack": "1"})
     return fleet(gone, *machines, instances=[{"machine": "gone", "memory": 1, **one} for one in instances], **more)
 
 
-def where(found: Drained) -> dict[str, str | None]:
+def where(found):
     return {one.instance.id: one.target for one in found.found}
 
 
-def test_the_largest_first_and_the_rest_is_told_why() -> None:
+def test_the_largest_first_and_the_rest_is_told_why():
     """16 cores are there for 18; the words are those of a refusal."""
     found = drained(small({"id": "s", "cpu": 2}, {"id": "l", "cpu": 8}, {"id": "m", "cpu": 8}), profile="kubernetes")
     assert sorted(map(str, where(found).values())) == ["None", "a", "b"]
@@ -51,7 +50,7 @@ def test_the_largest_first_and_the_rest_is_told_why() -> None:
     assert [one.instance.id for one in found.moves] == ["l", "m"]
 
 
-def test_a_profile_without_the_filter_gets_it() -> None:
+def test_a_profile_without_the_filter_gets_it():
     found = with_cordon(Profile("bare"))
     assert [each.filter.name for each in found.filters] == ["cordon"]
     assert with_cordon(found) is found
@@ -73,7 +72,7 @@ def test_a_profile_without_the_filter_gets_it() -> None:
         pytest.param({"ports": [7000]}, {}, "b", id="the port is taken on the other"),
     ],
 )
-def test_one_instance(instance: dict[str, Any], how: dict[str, Any], target: str | None) -> None:
+def test_one_instance(instance, how, target):
     """Where it goes, or that it stays."""
     mate = {"id": "mate", "machine": "a", "cpu": 0.1, "cluster": "shop", "ports": [7000]}
     busy = {"id": "busy", "machine": "b", "cpu": 3}
@@ -111,9 +110,7 @@ TWO_MASTERS = [{"id": f"m{n}", "cluster": "c", "role": "master", "cluster_master
         pytest.param({}, [], {"operator": {"cordon": True}}, "0/2 feasible: 2 cordoned", id="no other machine open"),
     ],
 )  # fmt: skip
-def test_what_stays_is_told_why(
-    instance: dict[str, Any], mates: list[dict[str, Any]], other: dict[str, Any], why: str
-) -> None:
+def test_what_stays_is_told_why(instance, mates, other, why):
     """In words, for each thing that may keep an instance where it is."""
     there = [{"machine": "b", "cpu": 0.1, "memory": 1, **mate} for mate in mates]
     own = {"id": "i", "machine": "gone", "cpu": 1, "memory": 1, **instance}
@@ -121,7 +118,7 @@ def test_what_stays_is_told_why(
     assert [(one.instance.id, one.why) for one in drained(of).blocked] == [("i", why)]
 
 
-def test_instances_of_one_cluster_do_not_meet_unless_they_had_met() -> None:
+def test_instances_of_one_cluster_do_not_meet_unless_they_had_met():
     """The second of three finds the first on its target."""
     of = small({"id": "i", "cpu": 1, "cluster": "c"}, {"id": "j", "cpu": 1, "cluster": "d"}, {"id": "k", "cpu": 2})
     assert where(drained(of)).keys() == {"i", "j", "k"}
@@ -168,9 +165,7 @@ CACHE, WEB = {"labels": {"app": "c"}}, {"labels": {"app": "w"}, "affinity": [{"i
     ],
 )  # fmt: skip
 @each_row("profile", ["windward", "kubernetes"])
-def test_what_must_be_together_moves_together(
-    instances: list[dict[str, Any]], moved: int, machines: int, profile: str
-) -> None:
+def test_what_must_be_together_moves_together(instances, moved, machines, profile):
     """All of a group, in an order in which each may go, or none of it."""
     of = small(*({"id": f"i{n}", **one} for n, one in enumerate(instances)))
     found = drained(of, profile=profile)
@@ -178,7 +173,7 @@ def test_what_must_be_together_moves_together(
     assert len(found.found) == sum(one.get("machine", "gone") == "gone" for one in instances)
 
 
-def test_a_neighbour_that_leaves_later_is_no_neighbour() -> None:
+def test_a_neighbour_that_leaves_later_is_no_neighbour():
     """One goes to its own rack, where the other still is, and that one to the rest of the group: both go there."""
     near = {"labels": {"app": "x"}, "affinity": [{"instances": {"app": "x"}, "topology": "rack"}], "memory": 1}
     machines = [
@@ -192,7 +187,7 @@ def test_a_neighbour_that_leaves_later_is_no_neighbour() -> None:
     assert len(found.moves) + len(found.blocked) == 2
 
 
-def test_a_daemon_is_left_on_its_machine() -> None:
+def test_a_daemon_is_left_on_its_machine():
     """A drain gives it no target, not by force either; a machine with nothing else is empty, and is left alone."""
     daemon = {"cpu": 1, "labels": {"movable": "false", "daemon": "true"}}
     for how in ({}, {"force": True}):
@@ -201,7 +196,7 @@ def test_a_daemon_is_left_on_its_machine() -> None:
         assert [one.why for one in found.blocked] == ["its label daemon=true says that it is of its machine"]
 
 
-def test_what_is_moving_already() -> None:
+def test_what_is_moving_already():
     """Away: it is leaving. To a drained machine, or between two: that move comes first."""
     of = small({"id": "away", "cpu": 1}, {"id": "here", "cpu": 1, "machine": "a"}, {"id": "rest", "cpu": 1})
     for instance_id, target in (("away", "b"), ("here", "gone")):
@@ -214,7 +209,7 @@ def test_what_is_moving_already() -> None:
     assert [one.instance.id for one in drained(of, "gone", "b").blocked][-2:] == ["away", "here"]
 
 
-def test_an_empty_machine_and_no_argument_is_changed() -> None:
+def test_an_empty_machine_and_no_argument_is_changed():
     """Nothing is to be moved; snapshot and ledger are as before, and the plan comes out again."""
     of = small({"id": "i", "cpu": 1})
     assert drained(of, "b").found == ()
@@ -226,7 +221,7 @@ def test_an_empty_machine_and_no_argument_is_changed() -> None:
 
 @settings(max_examples=examples(40, 40), deadline=None)
 @given(st.data())
-def test_a_drain_upholds_every_filter(data: st.DataObject) -> None:
+def test_a_drain_upholds_every_filter(data):
     """Any fleet: each move is allowed on the ledger with those before, none twice, and a blocked one has no place."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     profile = load_profiles().choose(data.draw(st.sampled_from(["windward", "kubernetes", "koordinator", "seed"])))
@@ -275,7 +270,7 @@ class Loss(NamedTuple):
     homeless: tuple[str, ...]
 
 
-def lost(*instances: dict[str, Any], left: int = 2, profile: str = "kubernetes") -> tuple[Loss, Trial]:
+def lost(*instances, left=2, profile="kubernetes"):
     """Zone a is lost, with these instances; so many machines of 8 cores are left."""
     of = fleet(
         machine("gone", 32, 1000, usage={"cpu": 9, "memory": 50}, labels={"zone": "a"}),
@@ -289,30 +284,30 @@ def lost(*instances: dict[str, Any], left: int = 2, profile: str = "kubernetes")
 
 
 @pytest.mark.parametrize("profile", ["kubernetes", "windward", "seed"])
-def test_instances_are_placed_on_those_that_are_left(profile: str) -> None:
+def test_instances_are_placed_on_those_that_are_left(profile):
     """Alike ones and others; each sees those before it."""
     found, trial = lost({"id": "a", "cpu": 3}, {"id": "b", "cpu": 3}, {"id": "c", "cpu": 2}, profile=profile)
     assert (found.placed, found.homeless) == (3, ())
     assert {name: len(trial.overlay.held_on(name)) for name in ("b0", "b1", "gone")} == {"b0": 2, "b1": 1, "gone": 0}
 
 
-def test_the_largest_first_and_the_rest_is_homeless() -> None:
+def test_the_largest_first_and_the_rest_is_homeless():
     """Promises count: 16 cores are left for 18."""
     found, _ = lost(*({"id": f"i{n}", "cpu": cpu} for n, cpu in enumerate([2, 8, 8])))
     assert (found.placed, found.homeless) == (2, ("i0",))
 
 
-def test_ports_and_clusters_are_kept_apart() -> None:
+def test_ports_and_clusters_are_kept_apart():
     """A port is free once on a machine, for alike instances as well."""
     found, _ = lost(*({"id": f"i{n}", "cpu": 1, "ports": [7000]} for n in range(3)))
     assert (found.placed, len(found.homeless)) == (2, 1)
 
 
-def test_a_machine_without_instances() -> None:
+def test_a_machine_without_instances():
     assert lost()[0].placed == 0
 
 
-def test_what_the_requests_said_is_upheld() -> None:
+def test_what_the_requests_said_is_upheld():
     """Selector and anti-affinity are in the ledger; instances alike but for these are not placed as one."""
     apart = {"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "x"}}]}
     found, _ = lost(
@@ -323,7 +318,7 @@ def test_what_the_requests_said_is_upheld() -> None:
     assert sorted(found.homeless) == ["bound", "i2"]
 
 
-def test_each_line_says_what_it_asked_for() -> None:
+def test_each_line_says_what_it_asked_for():
     """Amounts that were not given are left out; an instance that stays has no target and a reason."""
     instances = [
         {"id": "goes", "machine": "a", "cpu": 2, "placed_ago_s": 900},
@@ -345,7 +340,7 @@ def test_each_line_says_what_it_asked_for() -> None:
 @given(
     st.lists(st.tuples(st.sampled_from(["prod", "mid", "batch", "free"]), st.booleans(), st.integers(1, 6)), min_size=1)
 )
-def test_of_a_lost_machine_no_lower_instance_takes_the_room_of_a_higher_one(held: list[tuple[str, bool, int]]) -> None:
+def test_of_a_lost_machine_no_lower_instance_takes_the_room_of_a_higher_one(held):
     """An instance that finds no machine finds none, either, when those alone are placed that go before it."""
     records = [
         {"id": f"i{n}", "cpu": cpu, "priority_class": of, "role": "master" if master else "", "labels": MOVABLE_NOT}

@@ -1,13 +1,11 @@
 """Who leaves when higher classes come back: the lowest class first, no more than is needed, and where to."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.planning.drain.evicting import Advice, evicting
+from scorer.planning.drain.evicting import evicting
 from scorer.ranking.inputs import class_sums
 from scorer.ranking.profiles.profile_file import parse_profile
 from tests.effort import examples
@@ -22,18 +20,16 @@ PROFILE = parse_profile('[[filters]]\nuse = "fits"\nclasses = { share = { cpu = 
 STAYS = {"labels": {"movable": "false"}}
 
 
-def came(name: str, ago_s: float, of: str = "batch") -> dict[str, Any]:
+def came(name, ago_s, of="batch"):
     """An instance of one core that came so long ago."""
     return one(name, 1, 0, of, placed_ago_s=ago_s)
 
 
-def advice(*instances: dict[str, Any], machines: Any = (), **more: Any) -> Advice:
+def advice(*instances, machines=(), **more):
     """What is advised of machine `m`, of 10 cores and no load beside its instances."""
     used = sum(each.get("usage", {}).get("cpu", 0) for each in instances if each["machine"] == "m")
     there = machine("m", **({"usage": {"cpu": used, "memory": 0}} | more))
-    found = evicting(fleet(there, *machines, instances=list(instances)).inputs(PROFILE))
-    assert found is not None
-    return found
+    return evicting(fleet(there, *machines, instances=list(instances)).inputs(PROFILE))
 
 
 @each_row(
@@ -50,12 +46,12 @@ def advice(*instances: dict[str, Any], machines: Any = (), **more: Any) -> Advic
         ("batch before mid", [one("p", 8, 7), one("m", 2, 0, "mid"), one("b", 1, 0, "batch")], "b m"),
     ],
 )  # fmt: skip
-def test_who_leaves(name: str, instances: list[dict[str, Any]], expected: str) -> None:
+def test_who_leaves(name, instances, expected):
     """In the order in which they should."""
     assert " ".join(each.instance.id for each in advice(*instances).evicted) == expected
 
 
-def test_why_and_where_to() -> None:
+def test_why_and_where_to():
     """The sum, by how much it is above, and the machine that the profile would take; one that is full is not."""
     found = advice(
         one("p", 8, 4), one("b", 3, 1, "batch"),
@@ -67,19 +63,19 @@ def test_why_and_where_to() -> None:
     assert (found.above, found.stay, found.unknown) == (("m",), (), 0)
 
 
-def test_what_cannot_be_relieved_is_named() -> None:
+def test_what_cannot_be_relieved_is_named():
     """Machines stay above a sum where all that is left may not be moved."""
     found = advice(one("p", 8, 5), one("b", 3, 1, "batch", **STAYS))
     assert (found.evicted, found.above, found.stay) == ((), ("m",), ("m",))
 
 
-def test_old_data_advises_nothing() -> None:
+def test_old_data_advises_nothing():
     """Nothing is sold there, and nothing that runs is sent away: nobody knows whether higher classes came back."""
     found = advice(one("p", 8, 5), one("b", 3, 1, "batch"), age_s=1000)
     assert (found.evicted, found.above, found.unknown) == ((), (), 1)
 
 
-def test_a_profile_with_one_sum_has_no_advice() -> None:
+def test_a_profile_with_one_sum_has_no_advice():
     offline = fleet(machine("m"))
     plain = parse_profile('[[filters]]\nuse = "fits"', "plain")
     assert evicting(offline.inputs(plain)) is None
@@ -90,7 +86,7 @@ INSTANCE = st.tuples(st.sampled_from(("prod", "mid", "batch", "free")), st.integ
 
 @settings(max_examples=examples(40, 40), deadline=None)
 @given(st.lists(INSTANCE, max_size=12), st.integers(0, 4))
-def test_what_stays_fits_and_each_that_leaves_is_needed(placed: list[tuple[str, int, int]], system: int) -> None:
+def test_what_stays_fits_and_each_that_leaves_is_needed(placed, system):
     """Without those advised every sum of a lower class holds; the advised are of that class, or a lower one."""
     instances = [one(f"i{n}", cpu, use, of) for n, (of, cpu, use) in enumerate(placed)]
     usage = {"cpu": system + sum(use for _, _, use in placed), "memory": 0}
@@ -98,7 +94,6 @@ def test_what_stays_fits_and_each_that_leaves_is_needed(placed: list[tuple[str, 
     found = evicting(offline.inputs(PROFILE))
     gone = {each.instance.id for each in found.evicted}
     sums = class_sums(offline.inputs(PROFILE))
-    assert sums is not None
     for of, counted in (("free", ("batch", "free")), ("mid", ("mid",))):
         code = ("prod", "mid", "batch", "free").index(of)
         rest = sum(cpu for n, (cls, cpu, _) in enumerate(placed) if cls in counted and f"i{n}" not in gone)
@@ -107,5 +102,5 @@ def test_what_stays_fits_and_each_that_leaves_is_needed(placed: list[tuple[str, 
         if not any(cls in counted for n, (cls, _, _) in enumerate(placed) if f"i{n}" in gone):
             continue
         last = next(each for each in reversed(found.evicted) if each.instance.priority_class in counted)
-        assert rest + last.instance.amounts[0] > most or last.instance.priority_class != counted[0]  # type: ignore[operator]
+        assert rest + last.instance.amounts[0] > most or last.instance.priority_class != counted[0]
     assert np.isfinite([each.excess for each in found.evicted]).all()

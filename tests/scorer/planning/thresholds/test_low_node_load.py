@@ -6,31 +6,28 @@ listed in `NOT_COVERED`.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
 from schemas.rpc.request import read_request
-from scorer.commands.shared.fleet_file import FleetState, read_fleet
+from scorer.commands.shared.fleet_file import read_fleet
 from scorer.ledger.record.instance import as_request
 from scorer.planning.balance.advice import pool_of
 from scorer.planning.balance.rounds import condition_of
 from scorer.planning.balance.scene import scene_of
 from scorer.planning.thresholds.anomaly import Condition, Detector, Detectors, SideDetectors
 from scorer.planning.thresholds.eviction_order import CLASS_RANK, NO_CLASS, eviction_order, usefulness
-from scorer.planning.thresholds.low_node_load import Eviction, Rules, low_node_load, usage_score
+from scorer.planning.thresholds.low_node_load import Rules, low_node_load, usage_score
 from scorer.planning.thresholds.thresholds import Pool, Side, limits, reason
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing
 from scorer.ranking.rank import rank
 from scorer.ranking.tables import Tables
-from scorer.snapshot.arrays import Integers
 from tests.rows import each_row
 
 FILE = json.loads((Path(__file__).parent / "cases" / "koordinator_low_node_load.json").read_text())
@@ -47,16 +44,16 @@ MANUAL_S = 1_000.0
 KUBERNETES = load_profiles().choose("kubernetes")
 
 
-def rows(*kinds: str) -> list[Any]:
+def rows(*kinds):
     covered = (case for case in FILE["cases"] if case["name"] not in NOT_COVERED)
     return [pytest.param(case, id=case["name"]) for case in covered if case["kind"] in kinds]
 
 
-def renamed(amounts: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def renamed(amounts):
     return None if amounts is None else {NAMES.get(name, name): amounts[name] for name in amounts}
 
 
-def class_rank(pod: Mapping[str, Any]) -> int:
+def class_rank(pod):
     """Koordinator's class: by label, else by the range of the priority, else by kube-scheduler's quality of service."""
     if "priority_class" in pod:
         return CLASS_RANK.get(pod["priority_class"].removeprefix("koord-"), NO_CLASS)
@@ -66,14 +63,14 @@ def class_rank(pod: Mapping[str, Any]) -> int:
     return CLASS_RANK["batch" if pod["kube_qos"] == "BestEffort" else "prod"]
 
 
-def fleet_file(machines: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> FleetState:
+def fleet_file(machines, pods):
     """The machines and pods of a row as a fleet file has them: cores and bytes, usage of machines and of instances."""
 
-    def amounts(of: Mapping[str, Any]) -> dict[str, float]:
+    def amounts(of):
         found = renamed(of) or {}
         return {**{n: found[n] for n in ("memory", "nic") if n in found}, "cpu": found["cpu"] / 1000}
 
-    def used(machine: Mapping[str, Any]) -> dict[str, float]:
+    def used(machine):
         each = [amounts(pod["usage"]) for pod in pods if pod["machine"] == machine["name"]]
         return {name: sum(one.get(name, 0.0) for one in each) for name in amounts(machine["allocatable"])}
 
@@ -90,7 +87,7 @@ def fleet_file(machines: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str
     return read_fleet({"machines": described, "instances": instances})
 
 
-def read_pool(fleet: FleetState, settings: Rebalancing, inputs: Mapping[str, Any]) -> Pool:
+def read_pool(fleet, settings, inputs):
     """The pool as the product reads it; a row has a capacity of pods for each machine, a profile one for all."""
     scene = scene_of(fleet.inputs(KUBERNETES, Tables()))
     pods = {pod["name"]: pod for pod in inputs["pods"]}
@@ -102,7 +99,7 @@ def read_pool(fleet: FleetState, settings: Rebalancing, inputs: Mapping[str, Any
     return replace(pool, capacity=capacity)
 
 
-def balance(inputs: Mapping[str, Any]) -> list[Eviction]:
+def balance(inputs):
     params = inputs["params"]
     thresholds = {
         name: renamed(params[f"{name}_thresholds_percent"]) or {} for name in ("low", "high", "prod_low", "prod_high")
@@ -124,11 +121,11 @@ def balance(inputs: Mapping[str, Any]) -> list[Eviction]:
     return low_node_load(pool, rules, by_filters(fleet, pool, named), SideDetectors(), MANUAL_S)
 
 
-def by_filters(fleet: FleetState, pool: Pool, pods: Mapping[str, Any]) -> Callable[[int, Integers], Integers]:
+def by_filters(fleet, pool, pods):
     """Which machines take a pod, by the profile `kubernetes`."""
     kept = Tables()
 
-    def fits(instance: int, places: Integers) -> Integers:
+    def fits(instance, places):
         one = fleet.ledger.instances[pool.instances[instance]]
         wanted = pods[one.id]["required_node_labels"]
         selector = ",".join(f"{key}={value}" for key, value in wanted.items())
@@ -141,13 +138,13 @@ def by_filters(fleet: FleetState, pool: Pool, pods: Mapping[str, Any]) -> Callab
 
 
 @each_row("case", rows("balance"))
-def test_balance(case: dict[str, Any]) -> None:
+def test_balance(case):
     """As many pods leave as in the peer's test."""
     assert len(balance(case["inputs"])) == case["expected"]["pods_evicted"]
 
 
 @pytest.mark.parametrize("case", rows("eviction_reason"))
-def test_the_reason(case: dict[str, Any]) -> None:
+def test_the_reason(case):
     """In the peer's words."""
     inputs = case["inputs"]
     side = "prod" if inputs["prod"] else "node"
@@ -167,7 +164,7 @@ def test_the_reason(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", rows("anomaly_detection"))
-def test_rounds_in_a_row(case: dict[str, Any]) -> None:
+def test_rounds_in_a_row(case):
     """A machine is abnormal from the round after so many."""
     inputs = case["inputs"]
     condition = Condition(inputs["consecutive_abnormalities"], inputs["consecutive_normalities"])
@@ -180,7 +177,7 @@ def test_rounds_in_a_row(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", rows("anomaly_sequence"))
-def test_the_state_of_one_machine(case: dict[str, Any]) -> None:
+def test_the_state_of_one_machine(case):
     """Mark by mark; the words with a question mark are answered."""
     inputs = case["inputs"]
     condition = Condition(
@@ -199,7 +196,7 @@ def test_the_state_of_one_machine(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", rows("filter_nodes"))
-def test_the_machines_of_a_pool(case: dict[str, Any]) -> None:
+def test_the_machines_of_a_pool(case):
     fleet = read_fleet([{"name": m["name"], "labels": m["labels"]} for m in case["inputs"]["machines"]])
     wanted = ",".join(f"{key}={value}" for key, value in case["inputs"]["match_labels"].items())
     request = read_request({"selector": wanted})
@@ -209,12 +206,12 @@ def test_the_machines_of_a_pool(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", rows("sort_nodes"))
-def test_the_order_of_sources(case: dict[str, Any]) -> None:
+def test_the_order_of_sources(case):
     """By the weighted share of what they have that is used."""
     inputs = case["inputs"]
     names = list(inputs["allocatable"])
 
-    def score(machine: Mapping[str, Any]) -> int:
+    def score(machine):
         of = [machine["usage"], inputs["allocatable"], inputs["weights"]]
         return usage_score(*([each.get(name, 0) for name in names] for each in of))
 
@@ -223,7 +220,7 @@ def test_the_order_of_sources(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", rows("node_usage_score"))
-def test_the_score_of_a_source(case: dict[str, Any]) -> None:
+def test_the_score_of_a_source(case):
     """In whole numbers."""
     inputs = case["inputs"]
     names = list(inputs["usage"])
@@ -231,7 +228,7 @@ def test_the_score_of_a_source(case: dict[str, Any]) -> None:
     assert score == case["expected"]["score"]
 
 
-def ordered(inputs: Mapping[str, Any]) -> list[str]:
+def ordered(inputs):
     """The names of a row's pods, the first to leave first."""
     names, pods = list(inputs["weights"]), inputs["pods"]
     excess = np.zeros(len(names))
@@ -247,19 +244,19 @@ def ordered(inputs: Mapping[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("case", rows("eviction_order", "sort_pods"))
-def test_the_order_of_instances(case: dict[str, Any]) -> None:
+def test_the_order_of_instances(case):
     """The first to go first."""
     assert ordered(case["inputs"]) == case["expected"]["order"]
 
 
-def test_the_order_of_pods_that_differ_in_what_is_here() -> None:
+def test_the_order_of_pods_that_differ_in_what_is_here():
     """Of the peer's table of 23 pods every two of unlike class, and every two that differ in their age alone."""
     case = next(case for case in FILE["cases"] if case["name"] == "TestSortPods")
     pods = {pod["name"]: pod for pod in case["inputs"]["pods"]}
     tied = [set(group) for group in case["expected"]["tied"]]
     missing = ("priority", "kube_qos", "koordinator_qos", "deletion_cost", "eviction_cost")
 
-    def told_apart(one: str, other: str) -> bool:
+    def told_apart(one, other):
         if class_rank(pods[one]) != class_rank(pods[other]):
             return True
         alike = all(pods[one][key] == pods[other][key] for key in missing)
@@ -273,20 +270,20 @@ def test_the_order_of_pods_that_differ_in_what_is_here() -> None:
 
 
 @pytest.mark.parametrize("case", rows("no_targets"))
-def test_without_a_target_nothing_is_looked_at(case: dict[str, Any]) -> None:
+def test_without_a_target_nothing_is_looked_at(case):
     assert case["inputs"]["target_machines"] == []
-    asked: list[int] = []
+    asked = []
     one = np.zeros(1, np.int64)
     pool = Pool(
         ("cpu", "memory"), ("m",), np.full((2, 1), 100.0), np.ones(1, bool), np.zeros((2, 1)), ("i",), one,
         np.full((2, 1), 90.0), one == 0, one == 0, one, one * 1.0,
     )  # fmt: skip
     rules = Rules(Rebalancing(rule="thresholds", low={"cpu": 10}, high={"cpu": 50}), None, 10)
-    found = low_node_load(pool, rules, lambda n, _: asked.append(n) or one, SideDetectors(), MANUAL_S)  # type: ignore[func-returns-value]
+    found = low_node_load(pool, rules, lambda n, _: asked.append(n) or one, SideDetectors(), MANUAL_S)
     assert (found, asked) == ([], [])
 
 
-def test_every_row_is_run_or_listed() -> None:
+def test_every_row_is_run_or_listed():
     run = {
         "balance", "eviction_reason", "anomaly_detection", "anomaly_sequence", "filter_nodes", "sort_nodes",
         "node_usage_score", "sort_pods", "eviction_order", "no_targets",

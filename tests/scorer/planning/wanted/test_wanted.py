@@ -1,18 +1,15 @@
 """Wanted instances against what is there: every kind of step, in its order, and that none breaks a rule."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.rpc.request import Request, read_request
-from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.instance import Moving, arrival, as_request, copy_with
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
-from scorer.planning.wanted.differences import Step, Wanted, as_wanted
+from scorer.planning.wanted.differences import as_wanted
 from scorer.planning.wanted.wanted import compare
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -24,25 +21,25 @@ from tests.scorer.fleets import fleet, machine
 IDLE = {"cpu": {"mean": 1, "std": 0.2}, "memory": 5}
 
 
-def two(**more: Any) -> FleetState:
+def two(**more):
     """An instance on the first of two machines of 8 cores; ``operator`` is of the first one."""
     first = machine("a", 8, 100, usage=IDLE, labels={"disk": "ssd"}, operator=more.pop("operator", {}), **more)
     there = {"id": "i", "machine": "a", "cpu": 2, "memory": 1, "labels": {"app": "x"}, "role": "replica"}
     return fleet(first, machine("b", 8, 100, usage=IDLE), instances=[there])
 
 
-def found(of: FleetState, *wanted: dict[str, Any], profile: str = "windward", **how: Any) -> Wanted:
+def found(of, *wanted, profile="windward", **how):
     requests = [read_request(one) for one in wanted]
     return compare(requests, of.inputs(load_profiles().choose(profile)), **how)
 
 
-def brief(plan: Wanted) -> list[tuple[str, str, str | None, str]]:
+def brief(plan):
     return [(one.action, one.id, one.target, one.why) for one in plan.steps]
 
 
 ARRIVED = "+"
 FAR = "not near the instances asked for"
-SAME: dict[str, Any] = {"id": "i", "cpu": 2, "memory": 1, "labels": {"app": "x"}, "role": "replica"}
+SAME = {"id": "i", "cpu": 2, "memory": 1, "labels": {"app": "x"}, "role": "replica"}
 
 
 @each_row(
@@ -80,7 +77,7 @@ SAME: dict[str, Any] = {"id": "i", "cpu": 2, "memory": 1, "labels": {"app": "x"}
                      ("refuse", "a", "cluster '' is to be 'c': release it and place it anew"), id="fixed"),
     ],
 )  # fmt: skip
-def test_an_instance_that_is_there(change: dict[str, Any], step: tuple[str, str, str] | None) -> None:
+def test_an_instance_that_is_there(change, step):
     plan = found(two(), SAME | change)
     assert brief(plan) == ([] if step is None else [(step[0], "i", step[1], step[2])])
     assert plan.same == (step is None)
@@ -96,7 +93,7 @@ def test_an_instance_that_is_there(change: dict[str, Any], step: tuple[str, str,
         pytest.param({"operator": {"taints": [{"key": "spare", "effect": "refuse"}]}}, "b", id="tainted"),
     ],
 )
-def test_what_is_there_moves_by_rules_and_not_by_load(first: dict[str, Any], target: str | None) -> None:
+def test_what_is_there_moves_by_rules_and_not_by_load(first, target):
     """A cordon, old data, load and what is promised already keep newcomers away, and move nothing."""
     of = two(**{"operator": {}, **first}) if "usage" not in first else fleet(
         machine("a", 8, 100, **first), machine("b", 8, 100, usage=IDLE), instances=[SAME | {"machine": "a"}]
@@ -105,7 +102,7 @@ def test_what_is_there_moves_by_rules_and_not_by_load(first: dict[str, Any], tar
     assert [one.target for one in plan.steps] == ([] if target is None else [target])
 
 
-def test_what_grows_moves_when_its_machine_is_full() -> None:
+def test_what_grows_moves_when_its_machine_is_full():
     """The largest limit that it exceeds is named; what shrinks goes first and may make the room."""
     mate = {"id": "mate", "machine": "a", "cpu": 4, "memory": 1}
     of = fleet(machine("a", 8, 100, usage=IDLE), machine("b", 8, 100, usage=IDLE),
@@ -118,7 +115,7 @@ def test_what_grows_moves_when_its_machine_is_full() -> None:
     ]  # fmt: skip
 
 
-def test_new_ones_see_what_is_released() -> None:
+def test_new_ones_see_what_is_released():
     """Only confirmed instances with the labels are pruned; the rest is counted and left alone."""
     of = fleet(
         machine("a", 8, 100, usage=IDLE),
@@ -139,13 +136,13 @@ def test_new_ones_see_what_is_released() -> None:
 @pytest.mark.parametrize(
     ("named", "why"), [("z", "there is no machine 'z'"), ("a", "0/2 feasible: 1 cordoned, 1 not the machine asked for")]
 )
-def test_a_new_one_on_a_machine_that_takes_none(named: str, why: str) -> None:
+def test_a_new_one_on_a_machine_that_takes_none(named, why):
     """The words say whether it is unknown or only closed."""
     of = two(operator={"cordon": True})
     assert brief(found(of, {"id": "new", "cpu": 1, "machine": named})) == [("refuse", "new", None, why)]
 
 
-def test_a_reservation_is_as_wanted_or_refused() -> None:
+def test_a_reservation_is_as_wanted_or_refused():
     of = fleet(machine("a", 8, 100, usage=IDLE), instances=[SAME | {"machine": "a", "state": "reserved"}])
     assert found(of, SAME).same == 1
     assert brief(found(of, SAME | {"cpu": 3})) == [
@@ -163,7 +160,7 @@ def test_a_reservation_is_as_wanted_or_refused() -> None:
         ({"machine": "a"}, ("refuse", "moving to b: confirm or cancel that move first")),
     ],
 )
-def test_an_instance_that_is_moving(change: dict[str, Any], step: tuple[str, str] | None) -> None:
+def test_an_instance_that_is_moving(change, step):
     """It is as wanted when it moves to where it is wanted; it holds both machines meanwhile."""
     of = two()
     of.ledger.apply(copy_with(of.ledger.instances["i"], moving=Moving(to="b", since=of.now_s, until=of.now_s + 60)))
@@ -181,7 +178,7 @@ def test_an_instance_that_is_moving(change: dict[str, Any], step: tuple[str, str
         ({}, ("refuse", "moving to b with other amounts or rules: confirm or cancel it first")),
     ],
 )
-def test_an_instance_that_moves_to_another_size(change: dict[str, Any], step: tuple[str, str] | None) -> None:
+def test_an_instance_that_moves_to_another_size(change, step):
     """It is as wanted when it will be so from the confirmation on."""
     of = two()
     old = of.ledger.instances["i"]
@@ -193,7 +190,7 @@ def test_an_instance_that_moves_to_another_size(change: dict[str, Any], step: tu
     assert [one.action for one in found(of, {**room, "cpu": 6, "machine": "b"}).steps] == ["refuse"]
 
 
-def test_what_moves_holds_both_machines() -> None:
+def test_what_moves_holds_both_machines():
     """The room that it leaves is there once the move is confirmed: nothing of this plan goes there."""
     moved, new = SAME | {"machine": "b", "cpu": 3}, {"id": "new", "cpu": 7, "memory": 1, "machine": "a"}
     assert [(one.action, one.id) for one in found(two(), moved, new).steps] == [("move", "i"), ("refuse", "new")]
@@ -224,7 +221,7 @@ ONE_WAY = {"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "y"}}
     ],
 )  # fmt: skip
 @each_row("profile", ["windward", "kubernetes"])
-def test_who_leaves_counts_no_more_at_its_source(wanted: list[dict[str, Any]], moves: int, profile: str) -> None:
+def test_who_leaves_counts_no_more_at_its_source(wanted, moves, profile):
     """As many move as must, and the plan that was carried out has nothing left to do."""
     machines = [machine(f"m{n}", 80, 1000, usage=IDLE, labels={"rack": f"r{n}"}) for n in range(4)]
     fixed = ("cluster", "labels")
@@ -240,7 +237,7 @@ def test_who_leaves_counts_no_more_at_its_source(wanted: list[dict[str, Any]], m
     assert {one.action for one in found(after, *file, profile=profile).steps} <= {"refuse"}
 
 
-def test_a_master_that_leaves_counts_until_it_is_gone() -> None:
+def test_a_master_that_leaves_counts_until_it_is_gone():
     """The ledger counts it on both machines: no other master of its cluster is planned there."""
     masters = {"cluster": "s", "role": "master", "cluster_masters": 4, "cpu": 1, "memory": 1}
     machines = [machine(f"m{n}", 80, 1000, usage=IDLE) for n in range(2)]
@@ -250,7 +247,7 @@ def test_a_master_that_leaves_counts_until_it_is_gone() -> None:
     assert [one.action for one in plan.steps] == ["move", "refuse"]
 
 
-def test_releases_come_last_where_that_is_asked_for() -> None:
+def test_releases_come_last_where_that_is_asked_for():
     of = fleet(machine("a", 8, 100, usage=IDLE), instances=[{"id": "old", "machine": "a", "cpu": 6, "memory": 1}])
     for cpu, order in ((1, ["place", "release"]), (4, ["refuse", "release"])):
         plan = found(of, {"id": "new", "cpu": cpu, "memory": 1}, prune=True, release_last=True)
@@ -259,7 +256,7 @@ def test_releases_come_last_where_that_is_asked_for() -> None:
 
 @settings(max_examples=examples(40, 40), deadline=None)
 @given(st.data())
-def test_a_plan_breaks_no_rule_and_leaves_nothing_to_do(data: st.DataObject) -> None:
+def test_a_plan_breaks_no_rule_and_leaves_nothing_to_do(data):
     """Carried out, it is the file: a second plan has nothing but what was refused; no instance is in two steps."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     profile = load_profiles().choose(data.draw(st.sampled_from(["windward", "kubernetes", "seed"])))
@@ -304,7 +301,7 @@ def test_a_plan_breaks_no_rule_and_leaves_nothing_to_do(data: st.DataObject) -> 
     assert len(after.ledger) == len(kept) + plan.count("place")
 
 
-def _carry_out(step: Step, overlay: Overlay, by_id: dict[str, Request], of: FleetState, profile: Any) -> None:
+def _carry_out(step, overlay, by_id, of, profile):
     """Check a step against the ledger with those before, and add it."""
     if step.action == "refuse":
         return
@@ -322,5 +319,4 @@ def _carry_out(step: Step, overlay: Overlay, by_id: dict[str, Request], of: Flee
         if old is not None:
             overlay.propose(old)
     else:
-        assert old is not None
         overlay.propose(as_wanted(old, request))

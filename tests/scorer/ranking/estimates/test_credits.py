@@ -1,7 +1,6 @@
 """Credits: what placed instances add, how it fades as the window absorbs them, and that release removes it at once."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,19 +10,18 @@ from schemas.tables.learned import Learned
 from scorer.ledger.record.instance import copy_with
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.profiles.profile import LoadModel
-from scorer.snapshot.snapshot import Snapshot
 from tests.rows import each_row
 from tests.scorer.fleets import STATISTICS, fleet, machine, see
 
 HOUR = {"windows_s": [300, 900, 3600]}
 
 
-def credit(model: str, window: Any = 3600, *, machines: dict[str, Any] | None = None, **instance: Any) -> float:
+def credit(model, window=3600, *, machines=None, **instance):
     """Return the cpu credit of one instance of 4 cores on an otherwise idle machine."""
     host = machine("m", usage={"cpu": 0, "memory": 0}, **(machines or {}))
     placed = {"id": "i", "machine": "m", "cpu": 4, **instance}
     offline = fleet(host, instances=[placed], **HOUR)
-    return float(see(offline, None, LoadModel(window=window, credits=model)).mean[0, 0])  # type: ignore[arg-type]
+    return float(see(offline, None, LoadModel(window=window, credits=model)).mean[0, 0])
 
 
 @each_row(
@@ -41,14 +39,12 @@ def credit(model: str, window: Any = 3600, *, machines: dict[str, Any] | None = 
         (900, 450, 2.0),
     ],
 )
-def test_a_mean_gets_less_as_slots_after_the_start_fill_the_window(
-    window_s: int, ago_s: float, expected: float
-) -> None:
+def test_a_mean_gets_less_as_slots_after_the_start_fill_the_window(window_s, ago_s, expected):
     """Credit = expected * (1 - share of the window's filled slots later than the start), in whole slots."""
     assert credit("window", window_s, placed_ago_s=ago_s) == pytest.approx(expected)
 
 
-def test_time_is_measured_to_the_windows_end_and_never_to_now() -> None:
+def test_time_is_measured_to_the_windows_end_and_never_to_now():
     """While data is late nothing is absorbed: an instance placed after the window's end counts in full."""
     late = {"age_s": 900}
     assert credit("window", placed_ago_s=900, machines=late) == 4.0
@@ -56,11 +52,11 @@ def test_time_is_measured_to_the_windows_end_and_never_to_now() -> None:
 
 
 @pytest.mark.parametrize("state", [{"state": "reserved"}, {"started": False}])
-def test_an_instance_not_confirmed_started_counts_in_full(state: dict[str, Any]) -> None:
+def test_an_instance_not_confirmed_started_counts_in_full(state):
     assert credit("window", placed_ago_s=3000, **state) == 4.0
 
 
-def test_a_warming_machine_absorbs_by_the_slots_it_has() -> None:
+def test_a_warming_machine_absorbs_by_the_slots_it_has():
     """With ten slots filled, five of them after the start, half is absorbed."""
     thin = {"cpu": {"mean": 0, "filled": 10, "coverage": 10 / 360}, "memory": 0}
     host = machine("m", windows={"300": thin, "900": thin, "3600": thin})
@@ -69,7 +65,7 @@ def test_a_warming_machine_absorbs_by_the_slots_it_has() -> None:
     assert see(offline, None, LoadModel(window=3600)).mean[0, 0] == pytest.approx(2.0)
 
 
-def test_a_slow_publisher_fills_fewer_slots_and_fades_as_fast() -> None:
+def test_a_slow_publisher_fills_fewer_slots_and_fades_as_fast():
     """A machine with a minute's interval fills every sixth slot: half an hour absorbs half, as elsewhere."""
     assert credit("window", placed_ago_s=1800, machines={"interval_s": 60}) == pytest.approx(2.0)
 
@@ -78,9 +74,7 @@ def test_a_slow_publisher_fills_fewer_slots_and_fades_as_fast() -> None:
     ("percent", "ago_s", "expected"),
     [(50, 1790, 4.0), (50, 1810, 0.0), (95, 180, 4.0), (95, 190, 0.0), (99, 30, 4.0), (99, 40, 0.0)],
 )
-def test_a_percentile_gets_all_until_the_share_exceeds_what_lies_above_it(
-    percent: int, ago_s: float, expected: float
-) -> None:
+def test_a_percentile_gets_all_until_the_share_exceeds_what_lies_above_it(percent, ago_s, expected):
     """p_q gets the credit in full until the share of later slots exceeds 1 - q, then none."""
     placed = [{"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": ago_s}]
     offline = fleet(machine("m", usage={"cpu": 1, "memory": 0}), instances=placed, **HOUR)
@@ -88,7 +82,7 @@ def test_a_percentile_gets_all_until_the_share_exceeds_what_lies_above_it(
     assert seen.percentile(percent)[0, 0] == pytest.approx(1 + expected)
 
 
-def test_a_maximum_gets_all_until_the_first_later_slot_and_a_std_nothing() -> None:
+def test_a_maximum_gets_all_until_the_first_later_slot_and_a_std_nothing():
     """The first slot after the start shows the maximum; the requested instance's own deviation is unknown and 0."""
     for ago_s, expected in ((5, 4.0), (10, 0.0)):
         placed = [{"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": ago_s}]
@@ -119,12 +113,8 @@ HOUR_S = 3600.0
     ],
 )
 def test_a_daily_peak_gets_all_unless_the_instance_had_started_when_the_peak_was(
-    what: str,
-    placed_ago_s: float,
-    today_ago_s: float | None,
-    yesterday_ago_s: float | None,
-    expected: tuple[float, float],
-) -> None:
+    what, placed_ago_s, today_ago_s, yesterday_ago_s, expected
+):
     """An instance that ran at the time of the peak is in it; where the time is not known, one that a minute shows."""
     host = machine("m", usage={"cpu": 0}, peak_today={"cpu": 2}, peak_yesterday={"cpu": 1})
     for day, ago_s in (("today", today_ago_s), ("yesterday", yesterday_ago_s)):
@@ -136,12 +126,10 @@ def test_a_daily_peak_gets_all_unless_the_instance_had_started_when_the_peak_was
 
 
 @given(ago_s=st.floats(0, 200_000), peak_ago_s=st.floats(0, 43_000), more_s=st.floats(0, 50_000))
-def test_a_peaks_credit_is_all_or_nothing_and_no_earlier_start_gets_more(
-    ago_s: float, peak_ago_s: float, more_s: float
-) -> None:
+def test_a_peaks_credit_is_all_or_nothing_and_no_earlier_start_gets_more(ago_s, peak_ago_s, more_s):
     """Of two instances the one that started earlier adds no more to a peak, and neither more than its expected use."""
 
-    def added(ago: float) -> float:
+    def added(ago):
         host = machine("m", usage={"cpu": 0}, peak_today={"cpu": 2}, peak_today_ago_s={"cpu": peak_ago_s})
         placed = [{"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": ago}]
         return float(see(fleet(host, instances=placed, now=NOON, **HOUR)).peak("today")[0, 0]) - 2
@@ -160,12 +148,12 @@ def test_a_peaks_credit_is_all_or_nothing_and_no_earlier_start_gets_more(
         ("none", 0, 0.0),
     ],
 )
-def test_the_peers_models_are_all_or_nothing(model: str, ago_s: float, expected: float) -> None:
+def test_the_peers_models_are_all_or_nothing(model, ago_s, expected):
     """Trimaran counts for 60 s, Koordinator for one report interval, in full and then not at all."""
     assert credit(model, placed_ago_s=ago_s) == expected
 
 
-def test_release_removes_a_credit_at_once() -> None:
+def test_release_removes_a_credit_at_once():
     """An instance that ended adds nothing from the next decision on."""
     host = machine("m", usage={"cpu": 0})
     offline = fleet(host, instances=[{"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 0}], **HOUR)
@@ -175,7 +163,7 @@ def test_release_removes_a_credit_at_once() -> None:
 
 
 @given(ago_s=st.floats(0, 5000), more_s=st.floats(0, 5000))
-def test_a_credit_only_falls_with_time(ago_s: float, more_s: float) -> None:
+def test_a_credit_only_falls_with_time(ago_s, more_s):
     """As the window's end moves on a credit never rises, and lies between nothing and all."""
     first, later = credit("window", placed_ago_s=ago_s), credit("window", placed_ago_s=ago_s + more_s)
     assert 0 <= later <= first + 1e-9 <= 4 + 1e-9
@@ -194,9 +182,7 @@ def test_a_credit_only_falls_with_time(ago_s: float, more_s: float) -> None:
         ("not started", {"usage_since_s": 600.0, "started": False}, 2.0, 4.0),
     ],
 )
-def test_what_is_reported_of_an_instance_stands_for_its_estimate(
-    what: str, instance: dict[str, Any], cpu: float, memory: float
-) -> None:
+def test_what_is_reported_of_an_instance_stands_for_its_estimate(what, instance, cpu, memory):
     """By a profile that learns: half of it after ten minutes of reports since the start; memory stays expected."""
     usage = {} if what == "not reported" else {"usage": {"cpu": 7, "memory": 1}}
     placed = {"id": "i", "machine": "m", "cpu": 4, "memory": 8, "placed_ago_s": 900, **usage, **instance}
@@ -210,7 +196,7 @@ def test_what_is_reported_of_an_instance_stands_for_its_estimate(
     )
 
 
-def test_where_nothing_is_asked_a_report_changes_nothing() -> None:
+def test_where_nothing_is_asked_a_report_changes_nothing():
     """There is no amount that bounds what an agent may say: the profile's estimate stays."""
     placed = {"id": "i", "machine": "m", "memory": 8, "placed_ago_s": 900, "usage": {"cpu": 7}, "usage_since_s": 900.0}
     offline = fleet(machine("m", usage={"cpu": 0, "memory": 0}), instances=[placed], **HOUR)
@@ -219,6 +205,6 @@ def test_where_nothing_is_asked_a_report_changes_nothing() -> None:
     assert see(offline, None, model).mean[0, 0] == pytest.approx(0.75 * 3.0)
 
 
-def with_learned(snapshot: Snapshot) -> Snapshot:
+def with_learned(snapshot):
     """Return the snapshot of a fleet whose instances use half of what they ask."""
     return snapshot.with_use(Learned(version=1, factors={"cpu": 0.5, "memory": 0.5}), snapshot.usages, None)

@@ -1,7 +1,5 @@
 """Debits: what ended instances have in the windows is taken out, fades with the window, and bounded from below."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,7 +18,7 @@ HOUR = {"windows_s": [300, 900, 3600]}
 MODEL = LoadModel(window=3600, debits=True)
 
 
-def mean(started_ago_s: float, ended_ago_s: float, shorter: float = 0.0, window: Any = 3600, **more: Any) -> float:
+def mean(started_ago_s, ended_ago_s, shorter=0.0, window=3600, **more):
     """Return the cpu mean of a machine that an instance of 4 cores left; 8 were measured, of late ``shorter``."""
     late = {"cpu": {"mean": shorter, "max": shorter}, "memory": 0}
     host = machine("m", usage={"cpu": 8, "memory": 0}, windows={"300": late, "900": late}, **more)
@@ -41,21 +39,19 @@ def mean(started_ago_s: float, ended_ago_s: float, shorter: float = 0.0, window:
         ("ran before the window", 9000, 4000, 8.0),
     ],
 )
-def test_a_mean_loses_the_share_of_the_window_in_which_it_ran(
-    what: str, started_ago_s: float, ended_ago_s: float, expected: float
-) -> None:
+def test_a_mean_loses_the_share_of_the_window_in_which_it_ran(what, started_ago_s, ended_ago_s, expected):
     """Debit = expected * (share of slots later than the start - share of those later than the end)."""
     assert mean(started_ago_s, ended_ago_s) == pytest.approx(expected), what
 
 
-def test_time_is_measured_to_the_windows_end_and_never_to_now() -> None:
+def test_time_is_measured_to_the_windows_end_and_never_to_now():
     """While data are late the window forgets nothing: what ended after its end is taken out as far as it is in."""
     assert mean(7200, 1800, age_s=1800) == pytest.approx(4.0)
     assert mean(7200, 0, age_s=1800) == pytest.approx(4.0)
     assert mean(3600, 0, age_s=1800) == pytest.approx(6.0)
 
 
-def test_it_is_never_below_what_was_measured_since() -> None:
+def test_it_is_never_below_what_was_measured_since():
     """The longest window that began after the end shows what is there without it; a rise since is not added."""
     assert mean(7200, 1000, shorter=7.0) == pytest.approx(7.0)
     assert mean(7200, 1000, shorter=9.0) == pytest.approx(8.0)
@@ -71,9 +67,7 @@ def test_it_is_never_below_what_was_measured_since() -> None:
         ("it came before the other left", 2000, 8 + 10 / 9, 8.0, 8.0),
     ],
 )
-def test_what_came_since_is_not_counted_twice(
-    what: str, came_ago_s: float, hour: float, quarter: float, five: float
-) -> None:
+def test_what_came_since_is_not_counted_twice(what, came_ago_s, hour, quarter, five):
     """4 cores left 1,000 s ago, 4 came, 4 are always there: 8, whatever shorter windows show of what came."""
     more = {"300": {"cpu": {"mean": five}, "memory": 0}, "900": {"cpu": {"mean": quarter}, "memory": 0}}
     host = machine("m", usage={"cpu": hour, "memory": 0}, windows=more)
@@ -85,7 +79,7 @@ def test_what_came_since_is_not_counted_twice(
     assert shown == pytest.approx(min(hour, max(hour - 4 * (1 - 1000 / 3600), quarter))), what
 
 
-def test_what_came_since_is_in_a_percentile_once() -> None:
+def test_what_came_since_is_in_a_percentile_once():
     """The median of the hour has lost all of the one, and is credited all of the other."""
     late = {"cpu": {"mean": 8, "p50": 8, "max": 8}, "memory": 0}
     host = machine("m", usage={"cpu": {"mean": 8, "p50": 8, "max": 8}, "memory": 0}, windows={"300": late, "900": late})
@@ -95,7 +89,7 @@ def test_what_came_since_is_in_a_percentile_once() -> None:
     assert (seen.percentile(50)[0, 0], seen.max[0, 0]) == (8.0, 8.0)
 
 
-def test_a_percentile_and_a_maximum_lose_all_while_they_show_it() -> None:
+def test_a_percentile_and_a_maximum_lose_all_while_they_show_it():
     """p95 loses all while the instance has more than 5 % of the slots, a maximum while it has any."""
     host = machine("m", usage={"cpu": 8, "memory": 0})
     for ended_ago_s, p95, largest in ((0, 4, 4), (3400, 4, 4), (3430, 8, 4), (3600, 8, 8)):
@@ -106,13 +100,13 @@ def test_a_percentile_and_a_maximum_lose_all_while_they_show_it() -> None:
         assert (machines.percentile(95)[0, 0], machines.max[0, 0]) == (p95, largest), ended_ago_s
 
 
-def test_an_explicit_expected_usage_is_what_is_taken_out() -> None:
+def test_an_explicit_expected_usage_is_what_is_taken_out():
     host = machine("m", usage={"cpu": 8, "memory": 0})
     left = {"id": "i", "machine": "m", "cpu": 4, "expected": {"cpu": 1}, "placed_ago_s": 7200}
     assert see(fleet(host, leavers=[left], **HOUR), None, MODEL).mean[0, 0] == pytest.approx(7.0)
 
 
-def test_without_the_setting_nothing_is_taken_out() -> None:
+def test_without_the_setting_nothing_is_taken_out():
     """A profile that does not say debits sees what was measured."""
     host = machine("m", usage={"cpu": 8, "memory": 0})
     offline = fleet(host, leavers=[{"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 7200}], **HOUR)
@@ -120,9 +114,7 @@ def test_without_the_setting_nothing_is_taken_out() -> None:
 
 
 @given(started_ago_s=st.floats(0, 8000), ran=st.floats(0, 1), more_s=st.floats(0, 5000), shorter=st.floats(0, 10))
-def test_a_debit_only_fades_and_stays_between_what_was_measured_and_what_is(
-    started_ago_s: float, ran: float, more_s: float, shorter: float
-) -> None:
+def test_a_debit_only_fades_and_stays_between_what_was_measured_and_what_is(started_ago_s, ran, more_s, shorter):
     """As the end recedes the mean only rises, up to what was measured; it is never below what was measured since."""
     ended_ago_s = started_ago_s * (1 - ran)
     now, later = (mean(started_ago_s + s, ended_ago_s + s) for s in (0.0, more_s))
@@ -132,13 +124,13 @@ def test_a_debit_only_fades_and_stays_between_what_was_measured_and_what_is(
     assert mean(started_ago_s, ended_ago_s + 1000, shorter) >= min(8.0, shorter) - 1e-9
 
 
-def test_a_release_takes_effect_at_the_next_decision() -> None:
+def test_a_release_takes_effect_at_the_next_decision():
     """The rows follow the ledger: one machine's row changes, and it is what a new look finds."""
     hosts = [machine(name, usage={"cpu": 8, "memory": 0}) for name in ("a", "b", "c")]
     running = [{"id": f"i{n}", "machine": name, "cpu": 4, "placed_ago_s": 7200} for n, name in enumerate("abc")]
     offline, kept = fleet(*hosts, instances=running, **HOUR), Tables()
 
-    def means() -> list[float]:
+    def means():
         return machines_of(offline.inputs(Profile("any"), kept), MODEL).mean[0].tolist()
 
     assert means() == [8, 8, 8]
@@ -151,11 +143,11 @@ def test_a_release_takes_effect_at_the_next_decision() -> None:
     assert means() == pytest.approx([12, 4, 4])
 
 
-def test_who_leaves_what_behind() -> None:
+def test_who_leaves_what_behind():
     """A confirmed instance that ends or moves; no reservation, no resize, and what was not known before."""
     running = Instance(id="i", machine="a", state="confirmed", amounts=(1.0,), started_at=5.0)
     waiting = copy_with(running, state="reserved", started_at=0.0)
-    assert left_behind(running, copy_with(running, state="released", ended_at=9.0)).ended_at == 9.0  # type: ignore[union-attr]
+    assert left_behind(running, copy_with(running, state="released", ended_at=9.0)).ended_at == 9.0
     moved = left_behind(running, copy_with(running, machine="b", started_at=8.0))
     assert (moved.machine, moved.started_at, moved.ended_at, moved.state) == ("a", 5.0, 8.0, "released")
     assert left_behind(running, copy_with(running, amounts=(2.0,))) is None
@@ -164,7 +156,7 @@ def test_who_leaves_what_behind() -> None:
     assert left_behind(None, copy_with(running, state="released", ended_at=9.0)) is None
 
 
-def test_leavers_are_bounded_by_number_and_by_time() -> None:
+def test_leavers_are_bounded_by_number_and_by_time():
     """The oldest goes first; what ended two hours before the newest is forgotten."""
     leavers, gone = Leavers(most=3), Instance(id="", machine="m", state="released", amounts=(1.0,), started_at=1)
     for n in range(5):
@@ -175,7 +167,7 @@ def test_leavers_are_bounded_by_number_and_by_time() -> None:
     assert not leavers.slots_on("m")
 
 
-def test_debits_go_with_credits_by_the_window_alone() -> None:
+def test_debits_go_with_credits_by_the_window_alone():
     """The peers' models have no mirror: a profile that asks for both is refused by name; answers show the debit."""
     with pytest.raises(ProfileError, match="debits"):
         parse_profile('credits = "none"\ndebits = true', "test")
@@ -199,14 +191,14 @@ def test_debits_go_with_credits_by_the_window_alone() -> None:
         ),
     ],
 )
-def test_what_was_measured_of_it_is_taken_out(what: str, said: dict[str, Any], expected: float) -> None:
+def test_what_was_measured_of_it_is_taken_out(what, said, expected):
     """In place of the 4 cores that were expected; 8 were measured of the machine, which it left just now."""
     host = machine("m", usage={"cpu": 8, "memory": 50}, windows={"300": {"cpu": 0}, "900": {"cpu": 0}})
     left = {"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 7200, "ended_ago_s": 0} | said
     assert see(fleet(host, leavers=[left], **HOUR), None, MODEL).mean[0, 0] == pytest.approx(expected), what
 
 
-def test_a_report_long_after_its_end_is_of_another() -> None:
+def test_a_report_long_after_its_end_is_of_another():
     """The id came again on the machine: what is measured now is not what left."""
     host = machine("m", usage={"cpu": 8, "memory": 50}, windows={"300": {"cpu": 0}, "900": {"cpu": 0}})
     left = {"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 7200, "ended_ago_s": 1800, "usage": {"cpu": 3}}

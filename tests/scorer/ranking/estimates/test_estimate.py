@@ -1,7 +1,5 @@
 """The estimate of what an instance will use; who uses what is learned, and who does not."""
 
-from typing import Any
-
 import pytest
 
 from scorer.ledger.view.slots import request_record
@@ -26,7 +24,7 @@ from tests.scorer.fleets import fleet, machine, ranked, request, scores, see
         (Estimate(factor={"cpu": 0.85}), {"cpu": 4, "expected": {"cpu": 0.1}}, 0.1),
     ],
 )
-def test_what_an_instance_is_expected_to_use(estimate: Estimate, asked: dict[str, Any], cpu: float) -> None:
+def test_what_an_instance_is_expected_to_use(estimate, asked, cpu):
     """Base, factor, cap at the limit, default; an explicit figure wins. Requested and placed instance agree."""
     assert estimate.of_records(request_record(request(**asked)))[0, 0] == pytest.approx(cpu)
     offline = fleet(machine("m", usage={"cpu": 0}), instances=[{"id": "i", "machine": "m", "placed_ago_s": 0, **asked}])
@@ -37,7 +35,7 @@ LEARNED = {"learned": {"cpu": 0.5}}
 MODEL = LoadModel(learned=True)
 
 
-def test_requested_and_placed_instances_are_expected_to_use_the_learned_part() -> None:
+def test_requested_and_placed_instances_are_expected_to_use_the_learned_part():
     """Both alike; an explicit figure wins; what is promised stays what was asked."""
     placed = [{"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 0}]
     offline = fleet(machine("m", usage={"cpu": 0, "memory": 0}), instances=placed, **LEARNED)
@@ -48,7 +46,7 @@ def test_requested_and_placed_instances_are_expected_to_use_the_learned_part() -
     assert see(offline, request(cpu=2), LoadModel()).expected[0] == 2.0
 
 
-def test_the_default_of_a_profile_is_not_a_part_of_what_is_asked() -> None:
+def test_the_default_of_a_profile_is_not_a_part_of_what_is_asked():
     """It is expected whole where no amount is asked, of the requested instance and of placed ones."""
     placed = [{"id": "i", "machine": "m", "memory": 4, "placed_ago_s": 0}]
     offline = fleet(machine("m", usage={"cpu": 0, "memory": 0}), instances=placed, **LEARNED)
@@ -63,7 +61,7 @@ def test_the_default_of_a_profile_is_not_a_part_of_what_is_asked() -> None:
     assert answer(ranked(offline, profile, request(memory=4))).expected_from["cpu"] == "the profile's estimate"
 
 
-def test_every_score_that_adds_the_instance_adds_what_it_is_expected_to_use() -> None:
+def test_every_score_that_adds_the_instance_adds_what_it_is_expected_to_use():
     """The risk of 2 cores of which half is used is that of 1; the peer's form adds the request."""
     offline = fleet(machine("m", usage={"cpu": 5, "memory": 0}), **LEARNED)
     half = scores(LoadVariationRisk(), offline, request(cpu=2), MODEL)
@@ -72,7 +70,7 @@ def test_every_score_that_adds_the_instance_adds_what_it_is_expected_to_use() ->
     assert scores(peer, offline, request(cpu=2), MODEL) == scores(peer, offline, request(cpu=2), LoadModel())
 
 
-def test_limits_never_use_it_and_the_answer_says_where_the_figure_comes_from() -> None:
+def test_limits_never_use_it_and_the_answer_says_where_the_figure_comes_from():
     """A machine with 3 of 10 cores promised takes 7 more and not 8, whatever instances use."""
     placed = [{"id": "i", "machine": "m", "cpu": 3, "placed_ago_s": 9000}]
     offline = fleet(machine("m", usage={"cpu": 1, "memory": 0}), instances=placed, **LEARNED)

@@ -2,7 +2,6 @@
 
 import math
 from itertools import product
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -23,7 +22,6 @@ from scorer.ranking.estimates.measured_use import (
     HALF_LIFE_S,
     USE_MAX,
     MeasuredInstances,
-    Uses,
     _medians,
     added,
     believed,
@@ -33,7 +31,6 @@ from scorer.ranking.estimates.measured_use import (
     octave_of,
     octaves_of,
 )
-from scorer.snapshot.arrays import Bools, Floats, Integers
 from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 
@@ -42,9 +39,7 @@ KINDS = [f"kind-{number}" for number in range(12)]
 DAY_S = 86_400.0
 
 
-def measured(
-    kinds: list[str], use: Floats, rows: Floats, *, cores: float | Floats = 4.0, seconds: float = 3600.0
-) -> MeasuredInstances:
+def measured(kinds, use, rows, *, cores=4.0, seconds=3600.0):
     cpu = np.full((R, use.size), np.nan)
     cpu[CPU] = use
     return MeasuredInstances(
@@ -57,7 +52,7 @@ def measured(
     )
 
 
-def made_up(seed: int, machines: int = 60, each: int = 12) -> tuple[list[str], Floats, Floats, Floats]:
+def made_up(seed, machines=60, each=12):
     """Return kinds, uses and machines of a fleet, and the true mean of each of `KINDS`; use is skewed, as it is."""
     rng = np.random.default_rng(seed)
     truth = rng.uniform(0.1, 0.8, len(KINDS))
@@ -66,12 +61,12 @@ def made_up(seed: int, machines: int = 60, each: int = 12) -> tuple[list[str], F
     return [KINDS[at] for at in of], use, np.repeat(np.arange(machines), each), truth
 
 
-def learned_means(uses: Uses) -> dict[str, float]:
+def learned_means(uses):
     return {group: one.mean for group, one in expected(uses, "cpu")[0].items()}
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_each_kinds_own_mean_is_found(seed: int) -> None:
+def test_each_kinds_own_mean_is_found(seed):
     """To the error of sixty instances; the fleet's is that of all but one machine in sixty, which may seem to lie."""
     kinds, use, rows, truth = made_up(seed)
     found = learned_means(added({}, measured(kinds, use, rows), KINDS, 0.0))
@@ -92,7 +87,7 @@ LIES = {
 
 @each_row("lie", LIES)
 @each_row("seed", range(3))
-def test_a_tenth_of_the_machines_lies(lie: str, seed: int) -> None:
+def test_a_tenth_of_the_machines_lies(lie, seed):
     """No kind's mean moves by more than 0.05."""
     kinds, use, rows, _ = made_up(seed)
     true = learned_means(added({}, measured(kinds, use, rows), KINDS, 0.0))
@@ -104,7 +99,7 @@ def test_a_tenth_of_the_machines_lies(lie: str, seed: int) -> None:
     assert abs(found[FLEET] - true[FLEET]) < 0.05
 
 
-def told_by(liars: Bools, use: Floats, of: Integers, rows: Integers, lie: tuple[int, float, bool, bool]) -> Floats:
+def told_by(liars, use, of, rows, lie):
     """Return what liars say: more of one kind; of the rest the truth or its median, less by what the kind is more."""
     kind, more, as_usual, makes_up = lie
     usual, told = _medians(use, of)[of], use.copy()
@@ -118,7 +113,7 @@ def told_by(liars: Bools, use: Floats, of: Integers, rows: Integers, lie: tuple[
 
 
 @each_row("seed", range(3))
-def test_a_tenth_of_the_machines_lies_and_knows_the_rule(seed: int) -> None:
+def test_a_tenth_of_the_machines_lies_and_knows_the_rule(seed):
     """They say as much too much, or too little, of one kind as is just believed: its mean moves by at most 0.31.
 
     So much is what docs/learning.md says. What is found by halving is the most that is believed, in four ways of lying.
@@ -140,7 +135,7 @@ def test_a_tenth_of_the_machines_lies_and_knows_the_rule(seed: int) -> None:
     assert 0.05 < max(moved) < 0.31
 
 
-def test_one_owner_uses_much_honestly() -> None:
+def test_one_owner_uses_much_honestly():
     """Its kind is known for it, and the others are as they were."""
     kinds, use, rows, _ = made_up(3)
     true = learned_means(added({}, measured(kinds, use, rows), KINDS, 0.0))
@@ -150,7 +145,7 @@ def test_one_owner_uses_much_honestly() -> None:
     assert max(abs(found[kind] - true[kind]) for kind in KINDS if kind != "kind-4") < 0.05
 
 
-def test_the_stated_error_covers_the_truth() -> None:
+def test_the_stated_error_covers_the_truth():
     """Of a hundred fleets whose kinds are drawn, in ninety and more within 1.96 errors."""
     covered = 0
     for seed in range(100):
@@ -164,7 +159,7 @@ def test_the_stated_error_covers_the_truth() -> None:
     assert covered >= 90
 
 
-def test_few_instances_say_little() -> None:
+def test_few_instances_say_little():
     """One instance of a kind is thought to be much as the fleet is, thirty are known for what they are."""
     kinds, use, rows, _ = made_up(1)
     more = [*kinds, "rare", *["often"] * 30]
@@ -176,7 +171,7 @@ def test_few_instances_say_little() -> None:
     assert found["rare"].deviation > 2 * found["often"].deviation
 
 
-def test_sizes_of_a_kind_differ() -> None:
+def test_sizes_of_a_kind_differ():
     """Small instances use 0.6 of what they ask and large ones 0.2; a size that was never seen is as its kind is."""
     rng = np.random.default_rng(5)
     cores = np.where(rng.random(600) < 0.5, 1.0, 16.0)
@@ -188,10 +183,10 @@ def test_sizes_of_a_kind_differ() -> None:
     assert cpu_of(of, Request(cpu=16.0, kind="never seen")) / 16 == pytest.approx(0.2, abs=0.02)
 
 
-def test_what_was_seen_fades_by_half_in_a_day() -> None:
+def test_what_was_seen_fades_by_half_in_a_day():
     """A kind that uses more from today on is half known for it when as much of today is seen as of yesterday."""
     kinds, rows = ["a"] * 40, np.arange(40)
-    uses: Uses = added({}, measured(kinds, np.full(40, 0.2), rows, seconds=DAY_S), ["a"], 0.0)
+    uses = added({}, measured(kinds, np.full(40, 0.2), rows, seconds=DAY_S), ["a"], 0.0)
     assert uses["a"]["cpu"].time == 40 * DAY_S
     uses = added(uses, measured(kinds, np.full(40, 0.8), rows, seconds=DAY_S), ["a"], HALF_LIFE_S)
     use = uses["a"]["cpu"]
@@ -204,7 +199,7 @@ def test_what_was_seen_fades_by_half_in_a_day() -> None:
     assert uses["a"]["cpu"].seen == pytest.approx(20, abs=10)
 
 
-def test_it_goes_on_after_what_was_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_goes_on_after_what_was_kept(monkeypatch):
     """Only the groups with the most instance-time are kept; the fleet always is."""
     monkeypatch.setattr(measured_use, "GROUPS_MAX", 4)
     kinds = [kind for number, kind in enumerate(KINDS) for _ in range(number + 1)]
@@ -213,12 +208,12 @@ def test_it_goes_on_after_what_was_kept(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("instances", [0, 5, 19])
-def test_too_few_instances_teach_nothing(instances: int) -> None:
+def test_too_few_instances_teach_nothing(instances):
     uses = added({}, measured(["a"] * instances, np.full(instances, 0.5), np.arange(instances)), ["a"], 0.0)
     assert expected(uses, "cpu") == ({}, math.inf)
 
 
-def estimate(uses: Uses) -> LearnedEstimate:
+def estimate(uses):
     """Return the estimate of a profile that learns, from cpu alone."""
     found, _ = expected(uses, "cpu")
     groups = {group: one for group, one in found.items() if group != FLEET}
@@ -233,7 +228,7 @@ def estimate(uses: Uses) -> LearnedEstimate:
     )
 
 
-def cpu_of(of: Estimate, request: Request) -> float:
+def cpu_of(of, request):
     """Return the cpu that the requested instance is expected to use."""
     return float(of.of_records(request_record(request))[CPU, 0])
 
@@ -243,7 +238,7 @@ def cpu_of(of: Estimate, request: Request) -> float:
         st.tuples(st.sampled_from(["", "a", "b", "c"]), st.sampled_from([0.0, 0.3, 1.0, 3.9, 4.0, 70.0])), min_size=1
     )
 )
-def test_a_placed_instance_is_expected_to_use_what_its_request_was(asked: list[tuple[str, float]]) -> None:
+def test_a_placed_instance_is_expected_to_use_what_its_request_was(asked):
     """What the fleet's instances are expected to use, and the requested one alone, for every kind and size."""
     rng = np.random.default_rng(1)
     kinds = ["a", "b", "", "a"] * 20
@@ -270,7 +265,7 @@ def test_a_placed_instance_is_expected_to_use_what_its_request_was(asked: list[t
         pytest.param({"id": "cart-17"}, None, id="an id alone"),
     ],
 )
-def test_an_instance_without_a_kind_is_like_those_that_say_the_same(said: dict[str, Any], part: float | None) -> None:
+def test_an_instance_without_a_kind_is_like_those_that_say_the_same(said, part):
     """The requested one, and one in the ledger; where nothing tells its kind, the fleet."""
     kinds = ["cluster=cart-*,role=master", "cluster=cart-*,role=replica", "app=shop"]
     use = np.array([0.2, 0.6, 0.9] * 40)
@@ -283,7 +278,7 @@ def test_an_instance_without_a_kind_is_like_those_that_say_the_same(said: dict[s
     assert [cpu_of(of, request), of.of_records(placed)[CPU, 0]] == [wanted] * 2
 
 
-def test_the_deviation_of_a_newcomer() -> None:
+def test_the_deviation_of_a_newcomer():
     """Of its group, as a share of what it asks; none where it says itself what it will use, or gives no amount."""
     kinds, use, rows, _ = made_up(2)
     of = estimate(added({}, measured(kinds, use, rows), KINDS, 0.0))
@@ -292,16 +287,16 @@ def test_the_deviation_of_a_newcomer() -> None:
     assert found[CPU] == pytest.approx(4 * math.hypot(own.std(), 0.1), rel=0.25)
     assert np.isnan(found[1:]).all()
     for request in (Request(cpu=4.0, expected={"cpu": 1.0}), Request(memory=1e9)):
-        assert np.isnan(of.deviation_of_request(request)).all()  # type: ignore[arg-type]
+        assert np.isnan(of.deviation_of_request(request)).all()
     assert Estimate().deviation_of_request(Request(cpu=4.0)) is None
 
 
 @given(st.floats(0, 1e6, allow_subnormal=False))
-def test_one_size_is_in_the_octave_of_the_column(cores: float) -> None:
+def test_one_size_is_in_the_octave_of_the_column(cores):
     assert octave_of(cores) == octaves_of(np.array([cores]))[0]
 
 
-def test_a_fleet_without_reports_has_no_measured_instances() -> None:
+def test_a_fleet_without_reports_has_no_measured_instances():
     """Nothing is learned there: the factor stays 1."""
     state = fleet(machine("m1"))
     placed = state.ledger.take(*(np.zeros(0, np.int64),) * 2)
@@ -313,7 +308,7 @@ def test_a_fleet_without_reports_has_no_measured_instances() -> None:
     ("cores", "used", "counts"),
     [(10, 9, True), (10, 10.5, True), (10, 20, False), (160, 150, True), (1e6, 150, True), (1e6, 170, False)],
 )
-def test_usage_that_a_machine_cannot_have_is_no_evidence(cores: float, used: float, counts: bool) -> None:
+def test_usage_that_a_machine_cannot_have_is_no_evidence(cores, used, counts):
     """By its capacity, of which at most 16 times the fleet's median of 10 cores is believed; its neighbours count."""
     seen = {"usage": {"cpu": 5}}
     hosts = [machine("a", cores, **seen), *(machine(f"m{number}", 10, **seen) for number in range(4))]
@@ -324,11 +319,10 @@ def test_usage_that_a_machine_cannot_have_is_no_evidence(cores: float, used: flo
     ]
     state = fleet(*hosts, instances=instances, now=1e6)
     learned = learn(Learned(), state.snapshot, state.ledger, state.now_s)
-    assert learned is not None
     assert {kind for kind in used_of if kind in learned.uses} == {*used_of} - ({"a"} if not counts else set())
 
 
-def test_factors_and_deviations_are_published_with_their_error() -> None:
+def test_factors_and_deviations_are_published_with_their_error():
     """Within 0.05 to 1.5, however much instances use."""
     hosts = [machine(f"m{number}", 10, usage={"cpu": 5}) for number in range(25)]
     instances = [
@@ -344,7 +338,7 @@ def test_factors_and_deviations_are_published_with_their_error() -> None:
     assert "cpu" not in learned.factors  # two kinds that differ so much say little of a third
 
 
-def test_a_value_of_an_earlier_scorer_is_read_without_what_windows_taught() -> None:
+def test_a_value_of_an_earlier_scorer_is_read_without_what_windows_taught():
     """Its factors of resources and kinds that no measured instance says are left out; uses and chances stay."""
     raw = b"""{"v":1,"version":7,"at":9.0,"uses_at":8.0,"scorer":"s1","lease":3,
         "factors":{"cpu":0.5,"memory":0.9},"errors":{"cpu":0.1,"memory":0.1},

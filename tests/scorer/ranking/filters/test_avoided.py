@@ -5,14 +5,12 @@ by each topology key, against the labels of the new one; a node without the key 
 the terms by cluster, role and kind.
 """
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.ledger.record.facets import Avoiders, facets_of
-from scorer.ledger.record.instance import Instance, copy_with
+from scorer.ledger.record.facets import facets_of
+from scorer.ledger.record.instance import copy_with
 from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import LedgerView, instance_of
@@ -33,7 +31,7 @@ PROFILES = load_profiles()
 CART = {"cpu": 1, "memory": 1, "labels": {"app": "cart"}}
 
 
-def never_beside(topology: str = "machine", **whom: str) -> list[dict[str, Any]]:
+def never_beside(topology="machine", **whom):
     """Return the rule of an instance that avoids others."""
     return [{"instances": whom or {"app": "cart"}, "topology": topology}]
 
@@ -55,7 +53,7 @@ def never_beside(topology: str = "machine", **whom: str) -> list[dict[str, Any]]
         ([*never_beside(app="x"), *never_beside("rack")], {"labels": {"app": "cart"}}, "c d"),
     ],
 )
-def test_who_is_kept_away(rule: Any, asked: dict[str, Any], expected: str) -> None:
+def test_who_is_kept_away(rule, asked, expected):
     """By machine and by label, whom the rule says: all that it says of them must hold."""
     machines = [machine(name, labels={"rack": rack}) for name, rack in (("a", "1"), ("b", "1"), ("c", "2"))]
     instances = [{"id": "db", "machine": "a", "anti_affinity": rule}]
@@ -74,7 +72,7 @@ def test_who_is_kept_away(rule: Any, asked: dict[str, Any], expected: str) -> No
         (2, {"app": "cart"}, "c c c", "a b c d"),
     ],
 )
-def test_a_rule_may_allow_others(others: int, labels: dict[str, str], carts: str, expected: str) -> None:
+def test_a_rule_may_allow_others(others, labels, carts, expected):
     """As many as it says, besides the instance whose rule it is; other racks are not counted."""
     machines = [machine(name, labels={"rack": rack}) for name, rack in (("a", "1"), ("b", "1"), ("c", "2"))]
     rule = [{**never_beside("rack")[0], "others": others}]
@@ -90,7 +88,7 @@ ASKED = st.fixed_dictionaries(
 )
 
 
-def test_as_many_as_allowed_are_placed_at_once() -> None:
+def test_as_many_as_allowed_are_placed_at_once():
     """Two on each of three machines: the batch counts its own members, up to the limit and not beyond."""
     scorer = Scorer(fleet(*(machine(f"m{n}", 99, 999, usage=IDLE) for n in range(3))))
     rule = [{"instances": {"cluster": "shop"}, "others": 1}]
@@ -110,7 +108,7 @@ def test_as_many_as_allowed_are_placed_at_once() -> None:
         ({"skew": 1}, "m0 m0 m3 m1 m1", "m2", 1),  # a second one may follow the first
     ],
 )
-def test_a_moving_member_is_one(limit: dict[str, Any], members: str, to: str, placed: int) -> None:
+def test_a_moving_member_is_one(limit, members, to, placed):
     """Whether it arrives or stays, a placement has put no rack over."""
     racks = [{"rack": f"r{n % RACKS}"} for n in range(2 * RACKS)]
     scorer = Scorer(fleet(*(machine(f"m{n}", 99, 999, usage=IDLE, labels=rack) for n, rack in enumerate(racks))))
@@ -126,11 +124,11 @@ def test_a_moving_member_is_one(limit: dict[str, Any], members: str, to: str, pl
 
 @settings(max_examples=examples(60, 600))
 @given(asked=st.lists(ASKED, min_size=1, max_size=8), moved=st.integers(0, 9))
-def test_no_placement_puts_a_domain_over(asked: list[dict[str, Any]], moved: int) -> None:
+def test_no_placement_puts_a_domain_over(asked, moved):
     """By rack and by machine, one after the other and several at once, with and without rules, after a move, too."""
     racks = [{"rack": f"r{n % RACKS}"} for n in range(2 * RACKS)]
     scorer = Scorer(fleet(*(machine(f"m{n}", 99, 999, usage=IDLE, labels=rack) for n, rack in enumerate(racks))))
-    placed: dict[str, tuple[str, str, int]] = {}
+    placed = {}
     for number, one in enumerate(asked):
         rule = [{"instances": {"cluster": "shop"}, "topology": one["by"], "others": one["most"] - 1}]
         query = {"id": f"q{number}", "cpu": 0.1, "memory": 1, "cluster": "shop", "count": one["count"]}
@@ -145,15 +143,15 @@ def test_no_placement_puts_a_domain_over(asked: list[dict[str, Any]], moved: int
         _none_over(placed)
 
 
-def _none_over(placed: dict[str, tuple[str, str, int]]) -> None:
-    def near(of: str, by: str) -> str:
+def _none_over(placed):
+    def near(of, by):
         return of if by == "machine" else f"r{int(of[1:]) % RACKS}"
 
     for machine_, by, most in placed.values():
         assert most == FREE or sum(near(other, by) == near(machine_, by) for other, _, _ in placed.values()) <= most
 
 
-def test_the_reason_says_whose_rule_it_is() -> None:
+def test_the_reason_says_whose_rule_it_is():
     """The new one's own, or that of the instance there."""
     there = [
         {"id": "db", "machine": "a", "anti_affinity": never_beside()},
@@ -164,7 +162,7 @@ def test_the_reason_says_whose_rule_it_is() -> None:
     assert found == ["near instances that avoid it", "near instances to be avoided"]
 
 
-def shop(topology: str = "machine") -> Scorer:
+def shop(topology="machine"):
     """Return a scorer of three machines, in two racks; the instance db avoids cart, on the idle one of them."""
     scorer = Scorer(
         fleet(
@@ -177,7 +175,7 @@ def shop(topology: str = "machine") -> Scorer:
 
 
 @each_row(("topology", "allowed"), [("machine", {"m1", "m2"}), ("rack", {"m2"})])
-def test_every_query_upholds_it(topology: str, allowed: set[str]) -> None:
+def test_every_query_upholds_it(topology, allowed):
     """Of one instance, of many alike and unlike, of a move, of room; what is no cart goes there as before."""
     scorer = shop(topology)
     assert {one["machine"] for one in scorer.ask("rank", **CART)["candidates"]} == allowed
@@ -196,7 +194,7 @@ def test_every_query_upholds_it(topology: str, allowed: set[str]) -> None:
     assert {one["target"] for one in steps} <= allowed
 
 
-def test_a_rule_in_the_same_batch_binds() -> None:
+def test_a_rule_in_the_same_batch_binds():
     """Those before in the list are there for those after."""
     of = fleet(machine("a", usage={"cpu": 0, "memory": 0}), machine("b", usage={"cpu": 9, "memory": 9}))
     trial = Trial(of.inputs(PROFILES.choose("kubernetes")))
@@ -207,7 +205,7 @@ def test_a_rule_in_the_same_batch_binds() -> None:
     assert trial.best(request(**CART)).machine == "a"
 
 
-def test_plans_of_moves_uphold_it() -> None:
+def test_plans_of_moves_uphold_it():
     """Of a drain, of a rebalance, and of wanted instances: the idle machine has the one that avoids what moves."""
     hot = machine("hot", 10, 100, usage={"cpu": {"mean": 9.4, "std": 0.5}, "memory": 20})
     idle = [
@@ -226,7 +224,7 @@ def test_plans_of_moves_uphold_it() -> None:
     assert [one.target for one in wanted.steps] == ["b"]
 
 
-def test_the_script_is_told_where_the_rule_is_beyond_one_machine() -> None:
+def test_the_script_is_told_where_the_rule_is_beyond_one_machine():
     """The whole ledger must be as it was seen. Another label, or a rule of one machine, needs its version alone."""
     for topology, cart in (("rack", 7), ("machine", -9)):
         ledger = LedgerView([instance_of(request(id="db", anti_affinity=never_beside(topology)), "a", 0.0)])
@@ -235,7 +233,7 @@ def test_the_script_is_told_where_the_rule_is_beyond_one_machine() -> None:
     assert expected_change(7, request(**CART), LedgerView()) == -9
 
 
-def test_who_comes_at_the_same_time_by_another_scorer_is_kept_away() -> None:
+def test_who_comes_at_the_same_time_by_another_scorer_is_kept_away():
     """The ledger refuses the one without a rule: it was chosen before the rule was there. It is then chosen anew."""
     scorer = shop("rack")
     follower, ledger = scorer.service.current.follower, scorer.service._ledger
@@ -256,20 +254,20 @@ STEPS = st.lists(
 )
 
 
-def brief(*several: Avoiders) -> set[Any]:
+def brief(*several):
     return {one for each in several for of in each._found.values() for one in of}
 
 
 @settings(max_examples=examples(60, 600), deadline=None)
 @given(STEPS, STEPS)
-def test_the_rules_are_those_of_the_instances(steps: list[Any], more: list[Any]) -> None:
+def test_the_rules_are_those_of_the_instances(steps, more):
     """Whatever came, changed and left, one at a time, together, or only proposed."""
 
-    def record(number: int, on: str, rule: Any, live: bool) -> Instance:
+    def record(number, on, rule, live):
         one = instance_of(request(id=f"i{number}", anti_affinity=rule), on, 0.0)
         return one if live else copy_with(one, state="released", ended_at=1.0)
 
-    def of(instances: Any) -> set[Any]:
+    def of(instances):
         return {rule for one in instances for rule in facets_of(one) if hasattr(rule, "topology")}
 
     view = LedgerView()

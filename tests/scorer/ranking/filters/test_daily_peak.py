@@ -7,7 +7,7 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from tests.scorer.fleets import IDLE, allowed, fleet, machine, passes, request, why
 
 
-def test_an_instance_that_a_peak_shows_is_not_added_to_it() -> None:
+def test_an_instance_that_a_peak_shows_is_not_added_to_it():
     """16 G of memory, an instance of 8 G since 10 h, today's peak 8 G with it in: 4 G more fit, 9 G do not."""
     busy = machine("m", memory=16e9, usage={"cpu": 0, "memory": 8e9}, peak_today={"memory": 8e9})
     since = {"id": "i", "machine": "m", "memory": 8e9, "placed_ago_s": 36_000}
@@ -34,9 +34,7 @@ TODAY, BEFORE = 36_000.0, 400_000.0
         ("those here use more than the peak", [(2.0, TODAY), (2.0, TODAY)], 13.0, 3.0),
     ],
 )
-def test_instances_in_the_place_of_others_are_not_added_to_the_peak_of_those(
-    what: str, placed: list[tuple[float, float]], usage: float, room: float
-) -> None:
+def test_instances_in_the_place_of_others_are_not_added_to_the_peak_of_those(what, placed, usage, room):
     """16 cores, yesterday's peak 12: what came since adds to it up to what all that are here are expected to use."""
     host = machine("m", cpu=16, usage={"cpu": usage, "memory": 0}, peak_yesterday={"cpu": 12})
     instances = [
@@ -50,7 +48,7 @@ def test_instances_in_the_place_of_others_are_not_added_to_the_peak_of_those(
 
 
 @pytest.mark.parametrize("name", ["windward", "variance-and-risk"])
-def test_by_default_a_busy_minute_passes_except_of_memory(name: str) -> None:
+def test_by_default_a_busy_minute_passes_except_of_memory(name):
     """A backup that filled a line for a minute refuses nobody for two days; memory that was full may be so again."""
     plugin = next(each.filter for each in load_profiles(()).choose(name).filters if each.filter.name == "daily_peak")
     machines = [
@@ -63,7 +61,7 @@ def test_by_default_a_busy_minute_passes_except_of_memory(name: str) -> None:
     assert passes(plugin, *machines, cpu=1, memory=1e9, nic=1e8) == "line cores"
 
 
-def test_daily_peak() -> None:
+def test_daily_peak():
     """Today's and yesterday's peak, with the requested instance, stay below; an unknown peak refuses nobody."""
     plugin = DailyPeak(thresholds={"cpu": 0.8})
     machines = [

@@ -1,7 +1,5 @@
 """The filter `fits`: who passes, what is said of it, and the ratio: how far promises may go beyond what is there."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +30,7 @@ from tests.scorer.fleets import BUSY, IDLE, allowed, fleet, machine, passes, ran
         ("a resource whose capacity is unknown", {"nic": 1}, Fits(), ""),
     ],
 )
-def test_fits(name: str, asked: dict[str, Any], plugin: Fits, expected: str) -> None:
+def test_fits(name, asked, plugin, expected):
     """A machine takes what allocatable leaves beside the larger of promised and used."""
     machines = [
         machine("idle", usage=IDLE),
@@ -44,7 +42,7 @@ def test_fits(name: str, asked: dict[str, Any], plugin: Fits, expected: str) -> 
     assert passes(plugin, *machines, instances=instances, **asked) == expected
 
 
-def test_fits_by_allocatable_not_by_capacity() -> None:
+def test_fits_by_allocatable_not_by_capacity():
     """Share and reserve of the operator come off the capacity first."""
     limited = machine("m", usage=IDLE, operator={"share": {"cpu": 0.5}, "reserve": {"cpu": 1}})
     assert passes(Fits(), limited, cpu=4) == "m"
@@ -52,7 +50,7 @@ def test_fits_by_allocatable_not_by_capacity() -> None:
 
 
 @pytest.mark.parametrize("basis", ["requests", "taken"])
-def test_instances_without_an_amount_count_the_default(basis: Any) -> None:
+def test_instances_without_an_amount_count_the_default(basis):
     """Of 100 m each ten fit on a core, nine that are there and the instance, and no eleventh; without it any number."""
     nine, ten = (
         [{"id": f"{name}{number}", "machine": name} for number in range(count)]
@@ -63,7 +61,7 @@ def test_instances_without_an_amount_count_the_default(basis: Any) -> None:
     assert passes(Fits(basis=basis), *machines, instances=nine + ten) == "nine ten"
 
 
-def test_fits_says_what_is_short() -> None:
+def test_fits_says_what_is_short():
     """Too large for the machine, promised, used or both, unknown: each in its own words."""
     machines = [machine("small", 1, usage=IDLE), machine("idle", usage=IDLE), machine("full", usage=BUSY),
                 machine("both", usage=BUSY), machine("dark")]  # fmt: skip
@@ -79,7 +77,7 @@ DENSE = {"pool": "dense"}
 TWO = RatioWhere("pool=dense", {"cpu": 2.0})
 
 
-def fits(plugin: Fits, cpu: float, promised: float, used: float = 1.0, **of: Any) -> bool:
+def fits(plugin, cpu, promised, used=1.0, **of):
     """Say whether an instance fits on a machine of 10 cores, with so much promised and used."""
     host = machine("m", usage={"cpu": used, "memory": 0}, **of)
     there = [{"id": "i", "machine": "m", "cpu": promised, "placed_ago_s": 9000}]
@@ -104,7 +102,7 @@ def fits(plugin: Fits, cpu: float, promised: float, used: float = 1.0, **of: Any
         ("with a share", Fits(), {"operator": {"share": {"cpu": 0.5}, "ratio": {"cpu": 2}}}, 10.0),
     ],
 )
-def test_promises_go_to_allocatable_times_the_ratio(what: str, plugin: Fits, of: dict[str, Any], most: float) -> None:
+def test_promises_go_to_allocatable_times_the_ratio(what, plugin, of, most):
     """Exactly so far, in the filter as in the limit that the ledger upholds."""
     assert fits(plugin, most - 4, 4, **of), what
     assert not fits(plugin, most - 4 + 0.001, 4, **of), what
@@ -117,13 +115,13 @@ def test_promises_go_to_allocatable_times_the_ratio(what: str, plugin: Fits, of:
         assert compared["limit"]["cpu"] == pytest.approx(most)
 
 
-def test_the_limit_by_label_is_the_filters() -> None:
+def test_the_limit_by_label_is_the_filters():
     offline = fleet(machine("m", usage=LIGHT, labels={"pool": "dense"}), machine("n", usage=LIGHT))
     (limit,) = Fits(ratio_where=(TWO,)).limit(request(cpu=1), see(offline, request(cpu=1)))
-    assert list(limit.most) == [20.0, 10.0]  # type: ignore[arg-type]
+    assert list(limit.most) == [20.0, 10.0]
 
 
-def test_the_load_is_not_moved_by_the_ratio() -> None:
+def test_the_load_is_not_moved_by_the_ratio():
     """Utilization is of allocatable: a score of load says the same, and a ratio below 1 does not shrink the machine."""
     plain, ratio = (fleet(machine("m", usage={"cpu": 5, "memory": 0}, operator=o)) for o in ({}, {"ratio": {"cpu": 2}}))
     assert scores(GlobalVariance(), plain, request(cpu=1)) == scores(GlobalVariance(), ratio, request(cpu=1))
@@ -132,7 +130,7 @@ def test_the_load_is_not_moved_by_the_ratio() -> None:
 
 
 @given(ratio=st.floats(0.1, 5), promised=st.floats(0, 20), asked=st.floats(0.01, 20))
-def test_a_larger_ratio_never_refuses_more(ratio: float, promised: float, asked: float) -> None:
+def test_a_larger_ratio_never_refuses_more(ratio, promised, asked):
     """What fits under a ratio fits under a larger one."""
     if fits(Fits(ratio={"cpu": ratio}), asked, promised):
         assert fits(Fits(ratio={"cpu": min(ratio * 1.5, 100.0)}), asked, promised)
@@ -147,7 +145,7 @@ def test_a_larger_ratio_never_refuses_more(ratio: float, promised: float, asked:
         {"ratio_where": (RatioWhere("a in (", {}),)},
     ],
 )
-def test_a_ratio_out_of_range_is_refused(given_: dict[str, Any]) -> None:
+def test_a_ratio_out_of_range_is_refused(given_):
     """By name, in a profile as in an operator's entry."""
     with pytest.raises(ValueError, match=next(iter(given_))):
         Fits(**given_)
@@ -156,6 +154,6 @@ def test_a_ratio_out_of_range_is_refused(given_: dict[str, Any]) -> None:
             read_operator_facts(given_)
 
 
-def test_a_machines_ratio_is_laid_over_that_of_all() -> None:
+def test_a_machines_ratio_is_laid_over_that_of_all():
     said = {"*": OperatorFacts(ratio={"cpu": 2.0, "memory": 1.2}), "m": OperatorFacts(ratio={"cpu": 1.0})}
     assert effective(said, "m").ratio == {"cpu": 1.0, "memory": 1.2}

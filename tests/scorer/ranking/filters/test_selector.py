@@ -32,7 +32,7 @@ from tests.scorer.fleets import machine, passes
         ("cores>32,!gpu", "b"),
     ],
 )
-def test_selector(selector: str, expected: str) -> None:
+def test_selector(selector, expected):
     """Each requirement of the grammar, alone and joined: by kubectl's selectors, ``>`` and ``<`` by node affinity."""
     machines = [
         machine("a", labels={"rack": "r1", "cores": "32"}),
@@ -75,7 +75,7 @@ def test_selector(selector: str, expected: str) -> None:
         ("signed<6", "r2"),
     ],
 )
-def test_a_selector_means_what_it_means_to_kubectl(selector: str, expected: str) -> None:
+def test_a_selector_means_what_it_means_to_kubectl(selector, expected):
     """No value is the empty value; blanks are those of its lexer; a number is decimal.
 
     Rows after ``labels.Parse`` (k8s.io/apimachinery, ``labels/selector_test.go``).
@@ -98,13 +98,13 @@ REFUSED = [
 
 
 @each_row("text", REFUSED)
-def test_a_selector_that_cannot_be_parsed_is_named(text: str) -> None:
+def test_a_selector_that_cannot_be_parsed_is_named(text):
     """The error names the field and the part that cannot be read."""
     with pytest.raises(InvalidRequest, match="selector: cannot read"):
         parse_selector(text)
 
 
-def seconds(text: str) -> float:
+def seconds(text):
     """Return the processor time it takes to refuse a text, which another process does not change."""
     started = time.process_time()
     with pytest.raises(InvalidRequest):
@@ -113,12 +113,12 @@ def seconds(text: str) -> float:
 
 
 @pytest.mark.parametrize("text", ["a," * 200_000, " " * 200_000 + "(", "a" + " " * 200_000 + "b", "a in (" * 200_000])
-def test_a_long_selector_is_refused_at_once(text: str) -> None:
+def test_a_long_selector_is_refused_at_once(text):
     """The time to parse does not grow with the square of the length: that would be minutes, not milliseconds."""
     assert seconds(text) < 2
 
 
-def test_what_cannot_be_read_is_shown_in_part() -> None:
+def test_what_cannot_be_read_is_shown_in_part():
     """The message holds the beginning of the text, not all of it."""
     with pytest.raises(InvalidRequest, match=r"selector: cannot read '\(\(") as refused:
         parse_selector("(" * 10_000)
@@ -126,7 +126,7 @@ def test_what_cannot_be_read_is_shown_in_part() -> None:
     assert str(refused.value).endswith("KEY in (A, B) or KEY > NUMBER, with commas between")
 
 
-def test_requirements_are_counted_over_all_selectors_of_a_request() -> None:
+def test_requirements_are_counted_over_all_selectors_of_a_request():
     """Many preferences with many requirements each are refused, naming how many there are."""
     preference = Preference(",".join(f"!a{number}" for number in range(100)))
     with pytest.raises(InvalidRequest, match=f"prefer: 200 requirements in all selectors, at most {REQUIREMENTS_MAX}"):
@@ -145,7 +145,7 @@ def test_requirements_are_counted_over_all_selectors_of_a_request() -> None:
     ],
     ids=str,
 )
-def test_a_requirement_is_asked_of_each_distinct_value(requirement: Requirement, wanted: list[bool]) -> None:
+def test_a_requirement_is_asked_of_each_distinct_value(requirement, wanted):
     """The third machine has no such label."""
     assert requirement.holds(LabelColumn(("1", "2"), np.array([0, 1, -1]))).tolist() == wanted
     assert requirement.holds(LabelColumn((), np.array([-1]))).tolist() == [requirement.operator in ("!=", "notin")]

@@ -1,7 +1,5 @@
 """Filters of one idea each: who passes, and which settings are refused."""
 
-from typing import Any
-
 import pytest
 
 from scorer.ranking.filters import affinity as near
@@ -48,7 +46,7 @@ RACK = {"instances": {"app": "redis"}, "topology": "rack"}
         (near.AntiAffinity(), {"anti_affinity": [{"instances": {"app": "redis", "cluster": "c1"}}]}, "a b c d"),
     ],
 )
-def test_affinity(plugin: Any, asked: dict[str, Any], expected: str) -> None:
+def test_affinity(plugin, asked, expected):
     """Near, or far from, instances by machine and by topology label; the first of a group may start."""
     machines = [
         machine("a", labels={"rack": "r1"}),
@@ -64,7 +62,7 @@ def test_affinity(plugin: Any, asked: dict[str, Any], expected: str) -> None:
     assert passes(plugin, *machines, instances=instances, **asked) == expected
 
 
-def test_a_cordoned_machine_takes_nothing() -> None:
+def test_a_cordoned_machine_takes_nothing():
     assert passes(Cordon(), machine("a", operator={"cordon": True}), machine("b")) == "b"
 
 
@@ -72,19 +70,19 @@ def test_a_cordoned_machine_takes_nothing() -> None:
     ("age_s", "interval_s", "skew_s", "fresh"),
     [(60, 10, 0, True), (60.5, 10, 0, False), (170, 60, 0, True), (181, 60, 0, False), (63, 10, 4, False)],
 )
-def test_fresh(age_s: float, interval_s: float, skew_s: float, fresh: bool) -> None:
+def test_fresh(age_s, interval_s, skew_s, fresh):
     """Data is fresh for a minute, or three of the machine's own intervals; skew does not make it younger."""
     one = machine("m", usage=IDLE, age_s=age_s, interval_s=interval_s, skew_s=skew_s)
     assert passes(Fresh(), one, machine("other", usage=IDLE)) == ("m other" if fresh else "other")
 
 
-def test_fresh_tells_silent_from_stale() -> None:
+def test_fresh_tells_silent_from_stale():
     """A machine that never sent anything is without data, not stale."""
     one, other = machine("never"), machine("old", usage=IDLE, age_s=900)
     assert why(Fresh(), one, other, machine("new", usage=IDLE)) == ["without data", "stale"]
 
 
-def test_a_named_machine_is_the_only_one() -> None:
+def test_a_named_machine_is_the_only_one():
     """Also a cordoned one, as far as this filter goes; a name without a machine leaves none."""
     machines = [machine("a", operator={"cordon": True}), machine("b")]
     assert passes(MachineName(), *machines, machine="a") == "a"
@@ -95,7 +93,7 @@ def test_a_named_machine_is_the_only_one() -> None:
     ("there", "total", "passed"),
     [(0, 1, True), (0, 2, True), (1, 3, False), (1, 4, False), (1, 5, True), (2, 6, False), (2, 7, True)],
 )
-def test_masters_of_one_cluster(there: int, total: int, passed: bool) -> None:
+def test_masters_of_one_cluster(there, total, passed):
     """A machine stays below half of a cluster's masters; the first is always allowed."""
     taken = [{"id": f"i{n}", "machine": "m", "cluster": "c", "role": "master"} for n in range(there)]
     taken += [{"id": "replica", "machine": "m", "cluster": "c", "role": "replica"}]
@@ -105,14 +103,14 @@ def test_masters_of_one_cluster(there: int, total: int, passed: bool) -> None:
     assert passes(Masters(), machine("m"), instances=taken, **(asked | {"role": "replica"})) == "m"
 
 
-def test_sum_of_maxmemory() -> None:
+def test_sum_of_maxmemory():
     """The sum of maxmemory with the requested instance's stays within the share of memory."""
     taken = [{"id": "i", "machine": "a", "maxmemory": 50}]
     assert passes(Maxmemory(share=0.8), machine("a"), machine("b"), instances=taken, maxmemory=30) == "a b"
     assert passes(Maxmemory(share=0.8), machine("a"), machine("b"), instances=taken, maxmemory=31) == "b"
 
 
-def test_memory_pressure_goes_by_the_shortest_window() -> None:
+def test_memory_pressure_goes_by_the_shortest_window():
     """A machine that ran full within minutes is refused although its hour is quiet."""
     windows = {"300": {"memory": 98}, "3600": {"memory": 40}}
     assert passes(MemoryPressure(available_min=0.05), machine("m", windows=windows), machine("ok", usage=IDLE)) == "ok"
@@ -121,7 +119,7 @@ def test_memory_pressure_goes_by_the_shortest_window() -> None:
     assert passes(only, machine("m", windows=windows)) == ""
 
 
-def test_ports_are_used_once() -> None:
+def test_ports_are_used_once():
     """A machine where any of the ports is taken does not take the requested instance."""
     taken = [{"id": "i", "machine": "a", "ports": [6379]}]
     assert passes(Ports(), machine("a"), machine("b"), instances=taken, ports=[6380, 6379]) == "b"
@@ -139,7 +137,7 @@ def test_ports_are_used_once() -> None:
         ([{}], "plain avoided gpu"),
     ],
 )
-def test_taints(tolerations: list[dict[str, str]], expected: str) -> None:
+def test_taints(tolerations, expected):
     """A taint that refuses keeps away what does not tolerate it; one that avoids only costs score."""
     machines = [
         machine("plain"),
@@ -149,7 +147,7 @@ def test_taints(tolerations: list[dict[str, str]], expected: str) -> None:
     assert passes(Taints(), *machines, tolerations=tolerations) == expected
 
 
-def test_warming_is_off_until_a_coverage_is_asked_for() -> None:
+def test_warming_is_off_until_a_coverage_is_asked_for():
     """By default a warming machine passes; half a window may be required."""
     thin = machine("m", usage={"cpu": {"mean": 1, "coverage": 0.4}})
     assert passes(Warming(), thin) == "m"

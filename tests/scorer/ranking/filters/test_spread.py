@@ -5,7 +5,6 @@ in one zone, x and y in another, and how many matching instances each has.
 """
 
 from math import ceil
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -25,11 +24,11 @@ FOO = {"app": "foo"}
 ZONE = {"a": "1", "b": "1", "x": "2", "y": "2"}
 
 
-def far(topology: str = "rack", whom: dict[str, str] | None = None, **limit: Any) -> dict[str, Any]:
+def far(topology="rack", whom=None, **limit):
     return {"instances": whom or {"cluster": "shop"}, "topology": topology, **limit}
 
 
-def skew(most: int, topology: str, whom: dict[str, str] | None = None) -> dict[str, Any]:
+def skew(most, topology, whom=None):
     return far(topology, whom or FOO, skew=most)
 
 
@@ -54,7 +53,7 @@ def skew(most: int, topology: str, whom: dict[str, str] | None = None) -> dict[s
         ([skew(1, "zone"), skew(1, "odd")], "a y", {}, "b x"),  # only b and x have all labels
     ],
 )
-def test_rows_of_pod_topology_spread(rules: Any, there: str, asked: dict[str, Any], expected: str) -> None:
+def test_rows_of_pod_topology_spread(rules, there, asked, expected):
     """In the group and not, by each topology, several rules at once; domains without an instance count."""
     labels = {name: {"zone": zone, "node": name} for name, zone in ZONE.items()}
     for name in ("a", "b", "x"):
@@ -67,7 +66,7 @@ def test_rows_of_pod_topology_spread(rules: Any, there: str, asked: dict[str, An
     assert passes(AntiAffinity(), *machines, instances=instances, **asked) == expected
 
 
-def test_spread_of_different_groups() -> None:
+def test_spread_of_different_groups():
     """Two rules on two groups, spread as 1/0 and 1/0/0/1: each counts its own."""
     rules = [skew(1, "zone"), skew(1, "node", {"tier": "bar"})]
     there = [{"id": "1", "machine": "a", "labels": FOO}, {"id": "2", "machine": "y", "labels": {"tier": "bar"}}]
@@ -76,7 +75,7 @@ def test_spread_of_different_groups() -> None:
     assert passes(AntiAffinity(), *machines, instances=there, **asked) == "x"
 
 
-def test_a_machine_without_the_label_is_refused_in_words() -> None:
+def test_a_machine_without_the_label_is_refused_in_words():
     asked = {"cluster": "shop", "anti_affinity": [far(skew=1)]}
     assert why(AntiAffinity(), machine("a", labels={"rack": "1"}), machine("b"), **asked) == [
         "without the label of a skew"
@@ -97,7 +96,7 @@ def test_a_machine_without_the_label_is_refused_in_words() -> None:
         (1.0, "a a a", "a b x y"),
     ],
 )
-def test_a_share_of_the_members(share: float, there: str, expected: str) -> None:
+def test_a_share_of_the_members(share, there, expected):
     """Rounded up, with the new one: no more in a domain than this part of all members."""
     machines = [machine(name, labels={"rack": zone}) for name, zone in ZONE.items()]
     instances = [{"id": f"{n}", "machine": on, "cluster": "shop"} for n, on in enumerate(there.split())]
@@ -106,7 +105,7 @@ def test_a_share_of_the_members(share: float, there: str, expected: str) -> None
 
 
 @each_row(("limit", "expected"), [({"skew": 1}, "x y"), ({"share": 0.4}, "x y"), ({"skew": 2}, "a b x y")])
-def test_the_rule_of_one_there_binds(limit: dict[str, Any], expected: str) -> None:
+def test_the_rule_of_one_there_binds(limit, expected):
     """A new member without rules is placed as if it had the rule of those there; a stranger goes anywhere."""
     machines = [machine(name, labels={"rack": zone}) for name, zone in ZONE.items()]
     there = [
@@ -124,11 +123,11 @@ ASKED = st.fixed_dictionaries(
 RACKS, MACHINES = 3, 6
 
 
-def near(machine_: str, by: str) -> str:
+def near(machine_, by):
     return machine_ if by == "machine" else f"r{int(machine_[1:]) % RACKS}"
 
 
-def most_of(rule: dict[str, Any], by: str, held: list[str]) -> float:
+def most_of(rule, by, held):
     """Return how many members a domain may have of these machines of all members, the newest last."""
     if "others" in rule:
         return float(rule["others"] + 1)
@@ -141,12 +140,12 @@ def most_of(rule: dict[str, Any], by: str, held: list[str]) -> float:
 
 @settings(max_examples=examples(60, 600))
 @given(asked=st.lists(ASKED, min_size=1, max_size=8), gone=st.integers(0, 9))
-def test_no_placement_puts_a_domain_over(asked: list[dict[str, Any]], gone: int) -> None:
+def test_no_placement_puts_a_domain_over(asked, gone):
     """One by one and many at once, with and without rules, after one has left: no placement breaks a rule there is."""
     racks = [{"rack": f"r{n % RACKS}"} for n in range(MACHINES)]
     scorer = Scorer(fleet(*(machine(f"m{n}", 99, 999, usage=IDLE, labels=rack) for n, rack in enumerate(racks))))
-    held: dict[str, str] = {}
-    rules: list[tuple[dict[str, Any], str]] = []
+    held = {}
+    rules = []
     for number, one in enumerate(asked):
         query = {"id": f"q{number}", "cpu": 0.1, "memory": 1, "cluster": "shop", "count": one["count"]}
         ruled = [far(one["by"], **one["limit"])] if one["limit"] else []
@@ -167,7 +166,7 @@ def test_no_placement_puts_a_domain_over(asked: list[dict[str, Any]], gone: int)
             rules = rules if held else []
 
 
-def test_a_batch_is_spread_and_says_what_is_missing() -> None:
+def test_a_batch_is_spread_and_says_what_is_missing():
     """Seven by skew over three racks of which one has no room: two more than there, then none."""
     machines = [machine(f"m{n}", 99 if n != 2 else 1, 999, usage=IDLE, labels={"rack": f"r{n}"}) for n in range(3)]
     scorer = Scorer(fleet(*machines))
@@ -184,7 +183,7 @@ def test_a_batch_is_spread_and_says_what_is_missing() -> None:
     ("rule", "expected"),
     [({"skew": 1}, 7), ({"share": 0.5}, 7), ({"topology": "machine", "skew": 1}, 7), ({"topology": "machine"}, -9)],
 )
-def test_the_script_needs_the_whole_ledger(rule: dict[str, Any], expected: int) -> None:
+def test_the_script_needs_the_whole_ledger(rule, expected):
     """Wherever members on other machines matter to a rule, by machine, too: no other placement may come between."""
     ledger = fleet(machine("a")).ledger
     asked = request(cluster="shop", anti_affinity=[{**far(), **rule}])
@@ -201,12 +200,12 @@ def test_the_script_needs_the_whole_ledger(rule: dict[str, Any], expected: int) 
         ("anti_affinity", far(skew=-1), "skew"),
     ],
 )
-def test_contradictions_are_refused_in_words(field: str, rule: dict[str, Any], message: str) -> None:
+def test_contradictions_are_refused_in_words(field, rule, message):
     with pytest.raises(ValueError, match=message):
         request(cluster="shop", **{field: [rule]})
 
 
-def test_more_rules_than_a_request_may_have() -> None:
+def test_more_rules_than_a_request_may_have():
     with pytest.raises(ValueError, match=r"anti_affinity: .*32"):
         request(anti_affinity=[far(skew=1)] * 10_000)
 
@@ -229,7 +228,7 @@ FILTER = '[[filters]]\nuse = "anti_affinity"\n'
         (FILTER + "[[rules]]\nskew = 1\n" * 33, "expected at most 32 rules, got 33"),
     ],
 )
-def test_invalid_rules_of_a_profile(text: str, message: str) -> None:
+def test_invalid_rules_of_a_profile(text, message):
     with pytest.raises(ProfileError, match=message):
         parse_profile(text, "mine")
 
@@ -246,7 +245,7 @@ at_most = 1
 """
 
 
-def test_rules_of_a_profile_hold_for_each_request() -> None:
+def test_rules_of_a_profile_hold_for_each_request():
     """For those of a cluster, or with all fields of the group; they are in the record, so others see them, too."""
     mine = parse_profile(FILTER + BY_RACK, "mine")
     machines = [machine(f"m{n}", 99, 999, usage=IDLE, labels={"rack": f"r{n // 3}"}) for n in range(4)]

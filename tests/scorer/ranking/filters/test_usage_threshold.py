@@ -2,7 +2,6 @@
 
 import random
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -60,9 +59,7 @@ from tests.scorer.fleets import BUSY, IDLE, fleet, machine, passes, request, ver
         ("cpu unknown", {"thresholds": {"cpu": 0.5}}, {"memory": 0}, {}, False),
     ],
 )
-def test_usage_threshold(
-    name: str, rules: dict[str, Any], usage: dict[str, Any], asked: dict[str, Any], passed: bool
-) -> None:
+def test_usage_threshold(name, rules, usage, asked, passed):
     """Usage with the requested instance stays at or below the share of allocatable."""
     one = machine("m", usage=usage, capacity={"nic": 100})
     assert passes(UsageThreshold(**rules), one, **asked) == ("m" if passed else "")
@@ -78,14 +75,14 @@ def test_usage_threshold(
         ("free may have none of its own", "free", {"cpu": 7.9, "memory": 0}, True),
     ],
 )
-def test_a_threshold_of_a_class(name: str, priority_class: str, usage: dict[str, Any], passed: bool) -> None:
+def test_a_threshold_of_a_class(name, priority_class, usage, passed):
     """A class's threshold stands in place of the general one for its resources, and takes none of the others away."""
     rules = {"thresholds": {"cpu": 0.9, "memory": 0.9}, "by_class": {"batch": {"cpu": 0.8}}}
     one = machine("m", usage=usage, capacity={"cpu": 10, "memory": 10e9})
     assert passes(UsageThreshold(**rules), one, cpu=1, priority_class=priority_class) == ("m" if passed else "")
 
 
-def test_usage_threshold_sees_credits() -> None:
+def test_usage_threshold_sees_credits():
     """A placed instance that no window shows yet counts as load."""
     instances = [{"id": "i", "machine": "m", "cpu": 5, "placed_ago_s": 0}]
     plugin = UsageThreshold(thresholds={"cpu": 0.8})
@@ -94,7 +91,7 @@ def test_usage_threshold_sees_credits() -> None:
 
 
 @each_row(("instead", "passed"), [(False, ""), (True, "own")])
-def test_a_machines_own_threshold_is_of_its_resource(instead: bool, passed: str) -> None:
+def test_a_machines_own_threshold_is_of_its_resource(instead, passed):
     """An operator's threshold of one machine replaces the profile's there; with `instead` its whole group."""
     own = {"thresholds": {"memory": 0.5}}
     machines = [
@@ -124,9 +121,7 @@ GROUPS = {
     rounding=st.booleans(),
     seed=st.integers(0, 1_000),
 )
-def test_a_rule_that_is_added_lets_no_machine_in(
-    rules: dict[str, dict[str, float]], group: str, resource: str, limit: float, asked: str, rounding: bool, seed: int
-) -> None:
+def test_a_rule_that_is_added_lets_no_machine_in(rules, group, resource, limit, asked, rounding, seed):
     """Nor does a threshold that an operator gives one machine of a resource that had none."""
     chance = random.Random(seed)
     machines = [
@@ -143,7 +138,7 @@ def test_a_rule_that_is_added_lets_no_machine_in(
         for number in range(12)
     ]
 
-    def let_in(of: dict[str, dict[str, float]], operator: dict[str, Any]) -> set[str]:
+    def let_in(of, operator):
         ours = [one | {"operator": operator} for one in machines]
         return set(passes(UsageThreshold(**of, rounding=rounding), *ours, cpu=0.5, priority_class=asked).split())
 
@@ -153,7 +148,7 @@ def test_a_rule_that_is_added_lets_no_machine_in(
         assert let_in(rules, {group: {resource: limit}}) <= before
 
 
-def test_prod_thresholds_are_for_prod_newcomers() -> None:
+def test_prod_thresholds_are_for_prod_newcomers():
     """A request of class prod is judged by what prod uses, and by all usage unless the profile says instead."""
     plugin = UsageThreshold(thresholds={"cpu": 0.8}, prod_thresholds={"cpu": 0.5}, instead=True)
     one = machine("m", usage={"cpu": 7, "memory": 0}, classes={"prod": {"cpu": 2}})
@@ -176,7 +171,7 @@ def test_prod_thresholds_are_for_prod_newcomers() -> None:
         ("none of prod is there", {"priority_class": "mid"}, {}, []),
     ],
 )  # fmt: skip
-def test_what_prod_uses_is_measured(name: str, prod: dict[str, Any], said: dict[str, Any], refused: list[str]) -> None:
+def test_what_prod_uses_is_measured(name, prod, said, refused):
     """Of 10 cores prod may use 5, with the 2 requested; what batch uses beside it is not looked at."""
     plugin = UsageThreshold(thresholds={"cpu": 0.8}, prod_thresholds={"cpu": 0.5}, instead=True)
     batch = {"id": "b", "machine": "m", "cpu": 5, "priority_class": "batch"}
@@ -186,13 +181,13 @@ def test_what_prod_uses_is_measured(name: str, prod: dict[str, Any], said: dict[
     assert why(plugin, there, instances=instances, cpu=2, priority_class="batch") == ["cpu used over threshold"]
 
 
-def test_a_machine_without_data_or_prod() -> None:
+def test_a_machine_without_data_or_prod():
     """An empty machine takes prod although its agent reports no instance; one without any data does not."""
     plugin = UsageThreshold(prod_thresholds={"cpu": 0.5})
     assert passes(plugin, machine("empty", usage={"cpu": 9, "memory": 0}), machine("silent"), cpu=2) == "empty"
 
 
-def test_whose_usage_was_compared_is_explained() -> None:
+def test_whose_usage_was_compared_is_explained():
     """By resource, where it is not the mean: of what is over, or else of the first that is compared."""
     profile = {
         "use": "usage_threshold", "thresholds": {"cpu": 0.95}, "prod_thresholds": {"cpu": 0.1},
@@ -209,7 +204,7 @@ def test_whose_usage_was_compared_is_explained() -> None:
     assert compared["batch"]["usage"]["cpu"] == pytest.approx(0.9)
 
 
-def test_usage_threshold_names_the_resource() -> None:
+def test_usage_threshold_names_the_resource():
     """The first resource that is over stands in the reason."""
     plugin = UsageThreshold(thresholds={"cpu": 0.5, "memory": 0.5})
     machines = [machine("c", usage={"cpu": 9, "memory": 0}), machine("m", usage={"cpu": 0, "memory": 90})]
@@ -217,7 +212,7 @@ def test_usage_threshold_names_the_resource() -> None:
 
 
 @pytest.mark.parametrize("thresholds", [{"cpu": 0.5, "nic": 0.5}, {"cpu": 0.5, "memory": 0.9, "nic": 0.5}])
-def test_thresholds_of_any_resources(thresholds: dict[str, float]) -> None:
+def test_thresholds_of_any_resources(thresholds):
     """A resource with a threshold is looked at, whichever others have one; those without refuse no machine."""
     machines = [
         machine("cpu", usage={"cpu": 6, "memory": 8, "nic": 10}, capacity={"nic": 1000}),

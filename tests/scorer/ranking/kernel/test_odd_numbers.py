@@ -30,7 +30,7 @@ ODD = (
 """None of them comes from an agent, whose samples are checked; all can be stored."""
 
 
-def odd_fleet(machines: int, seed: int, share: float) -> RankingInputs:
+def odd_fleet(machines, seed, share):
     fleet, chance = world(machines, 4 if machines else 0, seed), np.random.default_rng(seed)
     before = fleet.snapshot
     tables = []
@@ -59,7 +59,7 @@ def odd_fleet(machines: int, seed: int, share: float) -> RankingInputs:
     machines=st.sampled_from(SIZES), seed=st.integers(0, 10_000), share=st.sampled_from((0.01, 0.05, 0.2, 0.9)),
     later_s=st.sampled_from((0.0, 0.0, 1e9, -1e9)),
 )  # fmt: skip
-def test_no_number_breaks_a_decision(machines: int, seed: int, share: float, later_s: float) -> None:
+def test_no_number_breaks_a_decision(machines, seed, share, later_s):
     """Each machine is refused for a reason that has a name, or has a total of 0 to 100; explanation and batch agree."""
     inputs = odd_fleet(machines, seed, share)
     inputs.now_s += later_s

@@ -6,24 +6,21 @@ lock, so no row is written meanwhile; what takes several calls is done by one th
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 
 from schemas.tables.learned import Learned
 from schemas.tables.partition_windows import VERSION
-from schemas.tables.window_table import WindowTable, decode_table, encode_table
-from scorer.kubernetes.extender.fleet import FollowedFleet, Holds
+from schemas.tables.window_table import decode_table, encode_table
+from scorer.kubernetes.extender.fleet import FollowedFleet
 from scorer.kubernetes.extender.metrics import Metrics as ExtenderMetrics
-from scorer.ledger.record.instance import Instance, copy_with
+from scorer.ledger.record.instance import copy_with
 from scorer.ledger.store.follower import Follower
-from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.live.loader import Loader
 from scorer.metrics import Metrics
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.kernel.binding import make_rows
@@ -32,7 +29,7 @@ from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import Decision, rank
 from scorer.rpc.methods.current import Current
 from scorer.snapshot.builder import build_snapshot
-from scorer.snapshot.snapshot import Latest, Snapshot
+from scorer.snapshot.snapshot import Latest
 from tests.scorer.fleets import request
 from tests.window_tables import GIB, window_table
 
@@ -54,11 +51,11 @@ PROFILE = parse_profile(
 ROUNDS = 40
 
 
-def together(writer: Callable[[], object], *readers: Callable[[], object]) -> None:
+def together(writer, *readers):
     """Run the writer once, and the readers again and again until it is done; raise what any of them raises."""
     done, raised = threading.Event(), list[BaseException]()
 
-    def reading(read: Callable[[], object]) -> None:
+    def reading(read):
         try:
             while not done.is_set():
                 read()
@@ -80,7 +77,7 @@ def together(writer: Callable[[], object], *readers: Callable[[], object]) -> No
 
 
 @pytest.fixture(autouse=True)
-def _often() -> Iterator[None]:
+def _often():
     """Threads take turns after 10 us in place of 5 ms."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
@@ -88,28 +85,28 @@ def _often() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def table_of(names: Sequence[str], turn: int) -> WindowTable:
+def table_of(names, turn):
     """Return windows in which each turn changes one machine in ten."""
     version = 1 + (turn + np.arange(len(names))) // 10
     table = decode_table(window_table(names, utilization=0.2 + 0.01 * (version % 40), at=NOW_S - 3))
     return decode_table(encode_table(table.header, {**table.columns, VERSION: version.astype(float)}, table.names))
 
 
-def placed(number: int, names: Sequence[str]) -> Instance:
+def placed(number, names):
     """Return an instance that has just started; its amounts are sums of powers of two, which add up in any order."""
     record = instance_of(ASKED, names[number % len(names)], NOW_S, f"i{number}")
     return copy_with(record, state="confirmed", started_at=NOW_S - 1.0)
 
 
-def test_a_call_sees_whole_rows() -> None:
+def test_a_call_sees_whole_rows():
     """One thread writes all rows again and again, three evaluate them, without any lock of their own."""
     snapshot = build_snapshot([table_of(NAMES, 0)], {}, {})
     inputs = RankingInputs(snapshot, LedgerView([placed(number, NAMES) for number in range(3_000)]), BALANCED, NOW_S)
 
-    def reader() -> Callable[[], object]:
+    def reader():
         decision = Decision(ASKED, inputs)
 
-        def read() -> None:
+        def read():
             decision.evaluate()
             torn = np.flatnonzero(decision.terms[0].raw != 100.0)
             assert not torn.size, f"{torn.size} rows were read while they were written"
@@ -122,7 +119,7 @@ def test_a_call_sees_whole_rows() -> None:
     at = np.arange(len(NAMES))
     live, left = table.residents.on(at.tolist())
 
-    def write() -> None:
+    def write():
         for _ in range(6 * ROUNDS):
             make_rows(table.making, at, at, live, left, table.records)
 
@@ -134,13 +131,13 @@ class Log:
 
     leavers_most = 50
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names):
         self.wire = self
         self._names = names
-        self._records: list[Instance] = []
-        self._live: list[Instance] = []
+        self._records = []
+        self._live = []
 
-    def grow(self) -> None:
+    def grow(self):
         """Add a change: two instances start, then the older one ends."""
         version = len(self._records) + 1
         if version % 3 == 0:
@@ -150,39 +147,39 @@ class Log:
             self._live.append(record)
         self._records.append(record)
 
-    def ask(self, commands: Sequence[Any]) -> list[Any]:
+    def ask(self, commands):
         return list(commands)
 
-    def log_reads(self, change: int, most: int = 2000) -> list[Any]:
+    def log_reads(self, change, most=2000):
         """Return what `read_log` answers: all after a change."""
         return [change]
 
-    def read_log(self, answers: Sequence[int]) -> tuple[str, int, list[Instance]]:
+    def read_log(self, answers):
         """Return the epoch, the last change, and the changes after one."""
         return "epoch", len(self._records), self._records[answers[0] :]
 
-    def is_open(self) -> bool:
+    def is_open(self):
         """There is a ledger, which was empty when it was read first."""
         return True
 
-    def pages(self, torn: dict[str, bytes] | None) -> Iterator[list[Instance]]:
+    def pages(self, torn):
         return iter(())
 
-    def leavers(self) -> list[Instance]:
+    def leavers(self):
         return []
 
-    def machine_versions(self, *, around: bool = False) -> dict[str, int]:
+    def machine_versions(self, *, around=False):
         return {}
 
 
 class Flushes:
     """Reads windows that have changed each time, and learned factors that are others at times."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names):
         self._tables = cycle([table_of(names, turn) for turn in range(20)])
         self._turn, self._facts, self._snapshot = 0, dict[str, Any](), None
 
-    def refresh(self, _: object = ()) -> Snapshot:
+    def refresh(self, _=()):
         self._turn += 1
         found = build_snapshot([next(self._tables)], self._facts, self._facts, previous=self._snapshot)
         learned = Learned(version=2, factors={"cpu": 0.25 + 0.25 * (self._turn // 7 % 3)})
@@ -190,7 +187,7 @@ class Flushes:
         return self._snapshot
 
 
-def as_made_anew(inputs: RankingInputs) -> None:
+def as_made_anew(inputs):
     """Rank; rows are those made from this state alone, and totals, but for the rounding of the fleet's sums."""
     ranking, anew = rank(ASKED, inputs), rank(ASKED, RankingInputs(inputs.snapshot, inputs.ledger, PROFILE, NOW_S))
     for name in ranking.machines.table.rows.dtype.names:
@@ -199,19 +196,19 @@ def as_made_anew(inputs: RankingInputs) -> None:
     np.testing.assert_allclose(ranking.total, anew.total, rtol=1e-12)
 
 
-def test_several_threads_rank_on_a_followed_fleet() -> None:
+def test_several_threads_rank_on_a_followed_fleet():
     """The extender's: its thread reads flushes and the ledger; who answers holds the lock."""
     log, holds = Log(FEW), SimpleNamespace(read=lambda: None)
-    parts = (cast(Ledger, log), cast(Loader, Flushes(FEW)), PROFILE, ExtenderMetrics(), 0.0, cast(Holds, holds))
+    parts = (log, Flushes(FEW), PROFILE, ExtenderMetrics(), 0.0, holds)
     fleet = FollowedFleet(*parts, clock=lambda: NOW_S)
     fleet.turn()
     assert not fleet.trouble
 
-    def read() -> None:
+    def read():
         with fleet.lock:
             as_made_anew(fleet.inputs(lambda _: None))
 
-    def write() -> None:
+    def write():
         for _ in range(ROUNDS):
             log.grow()
             fleet.turn()
@@ -220,19 +217,19 @@ def test_several_threads_rank_on_a_followed_fleet() -> None:
     together(write, read, read, read)
 
 
-def test_a_scorer_ranks_while_its_other_thread_makes_rows() -> None:
+def test_a_scorer_ranks_while_its_other_thread_makes_rows():
     """The thread that answers follows the ledger, and takes over the rows that the refresher has made beside them."""
     log, latest, flushes = Log(FEW), Latest(), Flushes(FEW)
-    follower = Follower(cast(Ledger, log))
+    follower = Follower(log)
     current = Current(follower, latest, Profiles({"p": PROFILE}, "p"), Metrics(), same_server=True, clock=lambda: NOW_S)
     current.begin()
 
-    def refresh() -> None:
+    def refresh():
         snapshot = flushes.refresh()
         current.prepare(snapshot)
         latest.snapshot = snapshot
 
-    def answer() -> None:
+    def answer():
         for _ in range(2 * ROUNDS):
             log.grow()
             current.accept(current.reads())

@@ -1,7 +1,5 @@
 """The profiles there are: built in, and from a user's file."""
 
-from pathlib import Path
-
 import pytest
 
 from scorer.ranking.profiles import plugins
@@ -12,7 +10,7 @@ from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
 from tests.scorer.ranking.profiles.test_profile_file import GOOD
 
 
-def test_the_built_in_profiles() -> None:
+def test_the_built_in_profiles():
     """Six of them, each described; the old default spreads the load with weight 3 and weighs risk with 1."""
     profiles = built_in_profiles()
     assert set(profiles) == {"windward", "variance-and-risk", "kubernetes", "trimaran", "koordinator", "seed"}
@@ -31,7 +29,7 @@ def test_the_built_in_profiles() -> None:
     assert weights["global_variance"] > 5 * weights["load_variation_risk"]
 
 
-def test_the_default_goes_by_expected_overload_with_what_is_learned_and_without_what_left() -> None:
+def test_the_default_goes_by_expected_overload_with_what_is_learned_and_without_what_left():
     """All filters; those of the old default in the same order and with the same settings, and its preferences."""
     default, before = (built_in_profiles()[name] for name in ("windward", "variance-and-risk"))
     assert load_profiles().choose() == default
@@ -48,7 +46,7 @@ def test_the_default_goes_by_expected_overload_with_what_is_learned_and_without_
     assert weights[0] == weights[1]
 
 
-def test_a_users_file_joins_or_replaces(tmp_path: Path) -> None:
+def test_a_users_file_joins_or_replaces(tmp_path):
     """A file is a profile by its name; a built-in name is replaced; a directory brings all its files."""
     (tmp_path / "mine.toml").write_text(GOOD)
     (tmp_path / "seed.toml").write_text("description = 'ours'")
@@ -64,7 +62,7 @@ def test_a_users_file_joins_or_replaces(tmp_path: Path) -> None:
         load_profiles(default="gone")
 
 
-def test_a_bad_file_replaces_nothing(tmp_path: Path) -> None:
+def test_a_bad_file_replaces_nothing(tmp_path):
     """Reading is all or nothing: the profiles that were read before stay whole."""
     (tmp_path / "mine.toml").write_text(GOOD)
     running = load_profiles([tmp_path])
@@ -76,7 +74,7 @@ def test_a_bad_file_replaces_nothing(tmp_path: Path) -> None:
         load_profiles([tmp_path / "nothing.toml"])
 
 
-def test_processes_with_the_same_profiles_are_told_by_a_digest(tmp_path: Path) -> None:
+def test_processes_with_the_same_profiles_are_told_by_a_digest(tmp_path):
     """Wherever the files are; another text, name, file or default is another digest."""
     for folder, text in (("a", "stale_s = 60\n"), ("b", "stale_s = 60\n"), ("c", "stale_s = 90\n")):
         (tmp_path / folder).mkdir()

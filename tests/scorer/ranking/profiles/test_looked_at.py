@@ -4,9 +4,6 @@ The cases are made: each field by each path.
 """
 
 import dataclasses
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -19,7 +16,6 @@ from scorer.placement.choosing.trial import Trial
 from scorer.planning.capacity.room import room
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.looked_at import DEMANDS
-from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
 from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, request
@@ -27,7 +23,7 @@ from tests.scorer.rpc.test_results import Scorer
 
 BARE = '[[filters]]\nuse = "fits"\n[[scores]]\nuse = "least_allocated"\n'
 RULE = [{"instances": {"app": "cart"}, "topology": "machine"}]
-ASKED: dict[str, tuple[str, Any]] = {
+ASKED = {
     "machine": ("machine_name", "m1"),
     "not_on": ("machine_name", ["m2"]),
     "selector": ("selector", "disk=ssd"),
@@ -37,12 +33,12 @@ ASKED: dict[str, tuple[str, Any]] = {
 }
 
 
-def bare(*filters: str) -> Profile:
+def bare(*filters):
     """Return a profile that looks at room alone, and at what these filters do."""
     return parse_profile("".join(f'[[filters]]\nuse = "{name}"\n' for name in filters) + BARE, "bare")
 
 
-def small(profile: Profile) -> Scorer:
+def small(profile):
     scorer = Scorer()
     current = scorer.service.current
     by_name = {**current.profiles.by_name, "bare": profile}
@@ -50,7 +46,7 @@ def small(profile: Profile) -> Scorer:
     return scorer
 
 
-def of_file(params: dict[str, Any], tmp_path: Path) -> int:
+def of_file(params, tmp_path):
     """Rank the machines of a file, as the command does."""
     mine, query = tmp_path / "bare.toml", tmp_path / "query.json"
     mine.write_text(BARE)
@@ -59,7 +55,7 @@ def of_file(params: dict[str, Any], tmp_path: Path) -> int:
     return _rank(given)
 
 
-PATHS: dict[str, Callable[[Scorer, dict[str, Any]], Any]] = {
+PATHS = {
     "rank": lambda scorer, asked: scorer.ask("rank", **asked),
     "place": lambda scorer, asked: scorer.ask("place", **asked),
     "place, the second of two": lambda scorer, asked: scorer.ask(
@@ -70,7 +66,7 @@ PATHS: dict[str, Callable[[Scorer, dict[str, Any]], Any]] = {
 
 
 @each_row("field", DEMANDS)
-def test_it_is_refused(field: str) -> None:
+def test_it_is_refused(field):
     """On every path, naming the field, the profile and the filter; a profile with the filter answers."""
     name, value = ASKED[field]
     asked = {"cpu": 1, "profile": "bare", field: value}
@@ -81,7 +77,7 @@ def test_it_is_refused(field: str) -> None:
             path(small(bare(name)), asked)
 
 
-def test_a_move_is_refused() -> None:
+def test_a_move_is_refused():
     """To a machine of the name, and of an instance that has rules; a size changes as before."""
     scorer = small(bare())
     for name, more in (("a", {}), ("b", {"ports": [80]})):
@@ -94,7 +90,7 @@ def test_a_move_is_refused() -> None:
     assert scorer.ask("update", id="b", cpu=2, profile="bare")["id"] == "b"
 
 
-def test_a_plan_leaves_the_instance_where_it_is() -> None:
+def test_a_plan_leaves_the_instance_where_it_is():
     """It gets no machine, one by one and together, and the reason; another one of the same plan does."""
     of = fleet(*(machine(name, usage={"cpu": 1, "memory": 1}) for name in "ab"))
     trial = Trial(of.inputs(bare()))
@@ -108,13 +104,13 @@ def test_a_plan_leaves_the_instance_where_it_is() -> None:
         room(asked, trial)
 
 
-def test_the_profiles_here_look_at_all_demands() -> None:
+def test_the_profiles_here_look_at_all_demands():
     """None of those built in refuses a request for lack of a filter."""
     for profile in load_profiles().by_name.values():
         assert not set(profile.ignores) & set(DEMANDS), profile.name
 
 
-def test_a_filter_of_another_package_may_look_at_it() -> None:
+def test_a_filter_of_another_package_may_look_at_it():
 
     @dataclasses.dataclass(frozen=True)
     class OwnPorts:
@@ -128,7 +124,7 @@ def test_a_filter_of_another_package_may_look_at_it() -> None:
     assert ("ports" in profile.ignores, "ports" in own.ignores) == (True, False)
 
 
-def test_the_command_tells_what_is_not_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_tells_what_is_not_looked_at(tmp_path, capsys):
     """One line a field; what is refused and what is only not looked at."""
     mine = tmp_path / "mine.toml"
     mine.write_text(BARE)
@@ -139,12 +135,12 @@ def test_the_command_tells_what_is_not_looked_at(tmp_path: Path, capsys: pytest.
     assert "  does not look at prefer, as machine_preference would" in shown
 
 
-def test_the_command_rank_refuses_it_too(tmp_path: Path) -> None:
+def test_the_command_rank_refuses_it_too(tmp_path):
     assert of_file({"cpu": 1, "profile": "bare"}, tmp_path) == 0
     with pytest.raises(SettingsError, match="ports: profile 'bare' has no filter 'ports'"):
         of_file({"cpu": 1, "profile": "bare", "ports": [80]}, tmp_path)
 
 
-def test_only_fields_that_there_are() -> None:
+def test_only_fields_that_there_are():
     """What plugins say that they look at are fields of a request."""
     assert set(bare().ignores) <= set(Request.__struct_fields__)

@@ -1,7 +1,5 @@
 """Profile files: what is read, what is in effect, and which line and field an error names."""
 
-from typing import Any
-
 import pytest
 
 from scorer.commands.placing.profiles import _shown
@@ -27,19 +25,19 @@ from scorer.ranking.scores.target_load_packing import TargetLoadPacking
 from tests.rows import each_row
 
 
-def test_a_profile_is_read_with_every_sight_of_its_own() -> None:
+def test_a_profile_is_read_with_every_sight_of_its_own():
     """Window, credits and estimate of the profile hold unless a filter or score brings its own."""
     profile = parse_profile(GOOD, "mine")
     assert [each.filter.name for each in profile.filters] == ["fresh", "usage_threshold"]
     assert profile.filters[0].load_model is None
-    assert (profile.filters[1].load_model.window, profile.filters[1].load_model.credits) == (300, "window")  # type: ignore[union-attr]
+    assert (profile.filters[1].load_model.window, profile.filters[1].load_model.credits) == (300, "window")
     variance, risk = profile.scores
     assert (variance.weight, variance.normalise) == (3, "min-max")
     assert risk.load_model.credits == "none"
     assert risk.load_model.estimate == profile.load_model.estimate
 
 
-def test_a_profile_has_at_most_32_scores() -> None:
+def test_a_profile_has_at_most_32_scores():
     """The loops of the library have room for so many."""
     one = '[[scores]]\nuse = "least_allocated"\n'
     assert len(parse_profile(one * 32, "many").scores) == 32
@@ -82,7 +80,7 @@ def test_a_profile_has_at_most_32_scores() -> None:
         ('use = "fresh"', 'use = "daily_peak"\ndays = []', 9, "filters[1].days: expected at least one"),
     ],
 )
-def test_an_error_names_file_line_and_field(old: str, new: str, line: int | None, message: str) -> None:
+def test_an_error_names_file_line_and_field(old, new, line, message):
     """One line that says where in which file what is wrong."""
     with pytest.raises(ProfileError) as caught:
         parse_profile(GOOD.replace(old, new, 1), "mine", "mine.toml")
@@ -92,7 +90,7 @@ def test_an_error_names_file_line_and_field(old: str, new: str, line: int | None
     assert "\n" not in text
 
 
-def test_lines_of_inline_and_dotted_keys() -> None:
+def test_lines_of_inline_and_dotted_keys():
     """The line of a key is found in plain, dotted and nested tables."""
     text = "a = 1\n[b]\nc.d = 2\n[[e]]\nf = 1\n[e.g]\nh = 1\n[[e]]\nf = 2"
     assert [
@@ -126,7 +124,7 @@ credits = "none"
 """
 
 
-def test_effective_settings_are_complete() -> None:
+def test_effective_settings_are_complete():
     """What is shown of a profile holds every setting in force, defaults included."""
     shown = parse_profile(GOOD, "mine").effective()
     assert shown["filters"][0] == {"use": "fresh", "age_s_max": 60.0, "intervals_max": 3.0}
@@ -164,7 +162,7 @@ def test_effective_settings_are_complete() -> None:
         ("prod_low = { cpu = 3 }", "rebalance.prod_high: prod_high and prod_low are of rule"),
     ],
 )
-def test_a_wrong_value_is_named(lines: str, message: str) -> None:
+def test_a_wrong_value_is_named(lines, message):
     """The error has the field, its value and what is expected."""
     with pytest.raises(ProfileError) as error:
         parse_profile(f"[rebalance]\n{lines}\n", "mine")
@@ -172,24 +170,24 @@ def test_a_wrong_value_is_named(lines: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["windward", "koordinator", "seed"])
-def test_what_is_shown_is_read_back(name: str) -> None:
+def test_what_is_shown_is_read_back(name):
     """`windward profiles show` prints the table as it can be written."""
     profile = built_in_profiles()[name]
     assert parse_profile(_shown(profile.effective()), name).rebalance == profile.rebalance
 
 
-def test_what_is_given_replaces() -> None:
+def test_what_is_given_replaces():
     """One setting at a time; another rule does not keep the thresholds of the rule before."""
     koordinator = built_in_profiles()["koordinator"].rebalance
     assert koordinator.with_given({"moves_max": 3}) == koordinator.with_given({}).with_given({"moves_max": 3})
     assert koordinator.with_given({"moves_max": 3}).high == koordinator.high
     assert koordinator.with_given({"rule": "overload"}).high == {}
     assert koordinator.with_given({"machines_min": 3}).with_given({"rule": "overload"}).machines_min == 0
-    given: dict[str, Any] = {"rule": "thresholds", "prod_high": {"cpu": 50.0}, "prod_low": {"cpu": 30.0}}
+    given = {"rule": "thresholds", "prod_high": {"cpu": 50.0}, "prod_low": {"cpu": 30.0}}
     assert Rebalancing().with_given(given).prod_high == {"cpu": 50.0}
 
 
-def test_the_limit_of_an_hour() -> None:
+def test_the_limit_of_an_hour():
     """A part of the instances, ten in a small fleet, none at 0."""
     assert Rebalancing().in_hour(100_000) == 500
     assert Rebalancing().in_hour(20) == 10
@@ -238,6 +236,6 @@ def test_the_limit_of_an_hour() -> None:
         (Estimate, {"default": {"gpu": 1}}),
     ],
 )
-def test_settings_out_of_range_are_refused(kind: type, settings: dict[str, Any]) -> None:
+def test_settings_out_of_range_are_refused(kind, settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
         kind(**settings)

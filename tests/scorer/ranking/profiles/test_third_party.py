@@ -5,10 +5,9 @@ import re
 import sys
 import textwrap
 import tomllib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -23,7 +22,6 @@ from scorer.ranking.profiles.profile import PlacedFilter, Profile, ProfileError,
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.profiles.third_party import PluginError, guarded
 from scorer.ranking.rank import rank
-from scorer.ranking.ranking import Ranking
 from scorer.ranking.scores.least_allocated import LeastAllocated
 from scorer.ranking.tables import Tables
 from tests.scorer.fleets import fleet, machine, request
@@ -32,14 +30,14 @@ FLEET = fleet(machine("a"), machine("b"), machine("c"), instances=[{"id": "1", "
 """Three machines; no decision may change it."""
 
 
-def score(of: Callable[[Any, Any], Any], **members: Any) -> Any:
+def score(of, **members):
     """Return a score of another package that returns what the function does."""
 
     @dataclass(frozen=True)
     class Other:
         name: ClassVar[str] = "other"
 
-        def __call__(self, request: Any, machines: Any) -> Any:
+        def __call__(self, request, machines):
             return of(request, machines)
 
     for name, member in members.items():
@@ -47,14 +45,14 @@ def score(of: Callable[[Any, Any], Any], **members: Any) -> Any:
     return guarded(Other, "score")()
 
 
-def filtered(of: Callable[[Any, Any], Any], **members: Any) -> Any:
+def filtered(of, **members):
 
     @dataclass(frozen=True)
     class Other:
         name: ClassVar[str] = "other"
         reason: ClassVar[str] = "of another mind"
 
-        def __call__(self, request: Any, machines: Any) -> Any:
+        def __call__(self, request, machines):
             return of(request, machines)
 
     for name, member in members.items():
@@ -62,7 +60,7 @@ def filtered(of: Callable[[Any, Any], Any], **members: Any) -> Any:
     return guarded(Other, "filter")()
 
 
-def ranked(plugin: Any, kept: Tables | None = None) -> Ranking:
+def ranked(plugin, kept=None):
     if hasattr(plugin, "reason"):
         profile = Profile("p", filters=(PlacedFilter(plugin),))
     else:
@@ -83,7 +81,7 @@ def ranked(plugin: Any, kept: Tables | None = None) -> Ranking:
         (np.array([1.0, 1.0, np.inf]), "score other: expected 0 to 100 for machine c, got inf"),
     ],
 )
-def test_a_score_that_cannot_be_used_is_refused_by_name(given: Any, message: str) -> None:
+def test_a_score_that_cannot_be_used_is_refused_by_name(given, message):
     """The error names the plugin, what was expected and what came; nothing is placed by it."""
     with pytest.raises(PluginError) as caught:
         ranked(score(lambda r, m: given))
@@ -91,18 +89,18 @@ def test_a_score_that_cannot_be_used_is_refused_by_name(given: Any, message: str
 
 
 @pytest.mark.parametrize("given", [np.array([3, 2, 1]), np.array([True, False, False]), np.array([3.0, 2.0, 1.0])])
-def test_any_numbers_are_a_score(given: Any) -> None:
+def test_any_numbers_are_a_score(given):
     assert ranked(score(lambda r, m: given)).best_first.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("given", [None, True, [True] * 3, np.ones(3), np.full(3, np.nan), np.ones(2, np.bool_)])
-def test_a_filter_gives_one_yes_or_no_for_each_machine(given: Any) -> None:
+def test_a_filter_gives_one_yes_or_no_for_each_machine(given):
     """Numbers, of which NaN would pass, are refused by name."""
     with pytest.raises(PluginError, match=r"filter other: expected an array of bool \[3\], got "):
         ranked(filtered(lambda r, m: given))
 
 
-def test_a_score_need_not_know_of_machines_that_are_refused() -> None:
+def test_a_score_need_not_know_of_machines_that_are_refused():
     """NaN of a machine that a filter refused lowers nothing."""
     only_a = filtered(lambda r, m: np.array([True, False, False]))
     profile = Profile(
@@ -119,12 +117,12 @@ COLUMNS = (
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_no_column_can_be_written(name: str) -> None:
+def test_no_column_can_be_written(name):
     """A plugin that writes into a column is told so, and the next decision is as it was."""
     kept, least = Tables(), LeastAllocated()
     before = ranked(least, kept).total.tolist()
 
-    def writes(asked: Any, machines: Any) -> Any:
+    def writes(asked, machines):
         getattr(machines, name)[...] = 0
         return np.zeros(3)
 
@@ -146,10 +144,10 @@ def test_no_column_can_be_written(name: str) -> None:
         lambda m: m.label("machine").codes,
     ],
 )
-def test_nothing_that_a_method_gives_can_be_written(take: Callable[[Any], Any]) -> None:
+def test_nothing_that_a_method_gives_can_be_written(take):
     """Neither can what is read by a method, of some machines or of all."""
 
-    def writes(asked: Any, machines: Any) -> Any:
+    def writes(asked, machines):
         take(machines)[...] = 0
         return np.zeros(3)
 
@@ -158,7 +156,7 @@ def test_nothing_that_a_method_gives_can_be_written(take: Callable[[Any], Any]) 
 
 
 @pytest.mark.parametrize("name", ["derived", "constant", "recent", "of_snapshot", "of_fleet", "once", "plain"])
-def test_what_kept_values_says_what_to_write_instead(name: str) -> None:
+def test_what_kept_values_says_what_to_write_instead(name):
     """A plugin written for an older version is told by its name, and which member is gone."""
     own = score(lambda r, m: getattr(m, name)("mine", lambda x: x.count * 1.0))
     with pytest.raises(PluginError, match=rf"score other failed: .*in place of `{name}` (compute|read) the "):
@@ -166,10 +164,10 @@ def test_what_kept_values_says_what_to_write_instead(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["wanted", "detail"])
-def test_what_a_plugin_raises_is_told_with_its_name(name: str) -> None:
+def test_what_a_plugin_raises_is_told_with_its_name(name):
     """Whatever it is asked: the error says which plugin and which of its methods failed."""
 
-    def fails(*args: Any) -> Any:
+    def fails(*args):
         return 1 / 0
 
     plugin = score(lambda r, m: np.zeros(3), **{name: fails})
@@ -180,10 +178,10 @@ def test_what_a_plugin_raises_is_told_with_its_name(name: str) -> None:
         ranked(score(fails))
 
 
-def test_a_plugin_may_refuse_a_request() -> None:
+def test_a_plugin_may_refuse_a_request():
     """InvalidRequest is for the caller and goes through as it is."""
 
-    def refuses(asked: Any, machines: Any) -> Any:
+    def refuses(asked, machines):
         raise InvalidRequest("labels: expected a team")
 
     with pytest.raises(InvalidRequest, match="labels: expected a team"):
@@ -197,12 +195,12 @@ def test_a_plugin_may_refuse_a_request() -> None:
         Limit(("total", "cpu", "nobility"), 2, "mine"),
         Limit(("sum", "cpu"), 2, "mine"),
         Limit(total("cpu"), np.zeros(2), "mine"),
-        Limit(total("cpu"), "8", "mine"),  # type: ignore[arg-type]
+        Limit(total("cpu"), "8", "mine"),
         ("x",),
         None,
     ],
 )
-def test_a_limit_that_the_ledger_cannot_uphold_is_refused(one: Any) -> None:
+def test_a_limit_that_the_ledger_cannot_uphold_is_refused(one):
     """A sum that there is not would be upheld by nobody."""
     found = ranked(filtered(lambda r, m: m.count >= 0, limit=lambda self, r, m: [one]))
     with pytest.raises(PluginError, match="filter other: limit: expected "):
@@ -219,9 +217,9 @@ def test_a_limit_that_the_ledger_cannot_uphold_is_refused(one: Any) -> None:
         Limit(in_role("shop", "master"), 1, "mine"),
     ],
 )
-def test_a_limit_of_the_ledger_s_is_taken(one: Limit) -> None:
+def test_a_limit_of_the_ledger_s_is_taken(one):
 
-    def limit(self: Any, asked: Any, machines: Any) -> Any:
+    def limit(self, asked, machines):
         yield one
 
     found = ranked(filtered(lambda r, m: m.count >= 0, limit=limit))
@@ -234,7 +232,7 @@ ROOT = Path(__file__).parents[4]
 PAGE = (ROOT / "docs/writing-plugins.md").read_text()
 
 
-def documented_example() -> str:
+def documented_example():
     """Return the code of the example in the documentation of `scorer.ranking.profiles.plugins`."""
     text = plugins.__doc__ or ""
     start = text.index("    from dataclasses import dataclass")
@@ -242,7 +240,7 @@ def documented_example() -> str:
     return textwrap.dedent(text[start:end])
 
 
-def install(folder: Path, code: str, *points: str) -> None:
+def install(folder, code, *points):
     """Lay out an installed package with entry points; without any named, that of the example."""
     (folder / "your_package.py").write_text(code)
     about = folder / "your_package-1.dist-info"
@@ -253,7 +251,7 @@ def install(folder: Path, code: str, *points: str) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path, monkeypatch):
     """Return a folder on the path; plugins are looked for anew before and after."""
     monkeypatch.syspath_prepend(str(tmp_path))
     plugins.scores.cache_clear()
@@ -264,7 +262,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("your_package", None)
 
 
-def test_the_documented_example_is_short_and_works(folder: Path) -> None:
+def test_the_documented_example_is_short_and_works(folder):
     """The twenty lines of the documentation are a score that a profile can name and that decides."""
     code = documented_example()
     assert len([line for line in code.splitlines() if line.strip()]) <= 20
@@ -300,7 +298,7 @@ class Soon(Maintenance):
 
 
 @pytest.mark.parametrize(("use", "actions"), [("maintenance", ["move"]), ("soon", [])])
-def test_a_filter_says_whether_what_it_refuses_stays(folder: Path, use: str, actions: list[str]) -> None:
+def test_a_filter_says_whether_what_it_refuses_stays(folder, use, actions):
     """Of a momentary state: the plan of wanted instances leaves those that are there, and places no new one there."""
     points = ("maintenance = your_package:Maintenance", "soon = your_package:Soon")
     install(folder, MAINTENANCE, "[windward.filters]", *points)
@@ -312,14 +310,14 @@ def test_a_filter_says_whether_what_it_refuses_stays(folder: Path, use: str, act
     assert (step.action, step.target) == ("place", "b")
 
 
-def test_momentary_is_yes_or_no(folder: Path) -> None:
+def test_momentary_is_yes_or_no(folder):
     """Anything else is refused when the entry point is loaded."""
     install(folder, MAINTENANCE.replace("= True", '= "yes"'), "[windward.filters]", "soon = your_package:Soon")
     with pytest.raises(plugins.PluginError, match="expected momentary to be True or False"):
         plugins.filters()
 
 
-def test_the_package_of_the_page_works(folder: Path) -> None:
+def test_the_package_of_the_page_works(folder):
     """Its classes, entry points and profile, put together as the page says: the filter refuses and gives its limit."""
     begin = ("from dataclasses", "from typing", "from scorer.plugins", "import", "@dataclass")
     steps = [one.source for one in doctest.DocTestParser().get_examples(PAGE)]
@@ -341,7 +339,7 @@ def test_the_package_of_the_page_works(folder: Path) -> None:
     assert (limit.measure, limit.most) == (total("cpu", "batch", "free"), pytest.approx(9.6))
 
 
-def test_its_settings_are_checked_as_the_built_in_ones(folder: Path) -> None:
+def test_its_settings_are_checked_as_the_built_in_ones(folder):
     """A wrong setting of a third party's plugin names line and field."""
     install(folder, documented_example())
     with pytest.raises(ProfileError, match=r"line 3: scores\[1\]\.full: expected 1 or more, got 0"):
@@ -375,14 +373,14 @@ def test_its_settings_are_checked_as_the_built_in_ones(folder: Path) -> None:
         ),
     ],
 )
-def test_an_entry_point_that_is_no_plugin_is_named(folder: Path, code: str, point: str, message: str) -> None:
+def test_an_entry_point_that_is_no_plugin_is_named(folder, code, point, message):
     """What cannot be loaded, is no plugin, or takes a name is one clear error."""
     install(folder, code, point)
     with pytest.raises(plugins.PluginError, match=message):
         plugins.scores()
 
 
-def test_members_that_are_no_more_are_told_of(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_members_that_are_no_more_are_told_of(folder, caplog):
     """A plugin of an older version has what said how to keep its answers: it serves, and the log names what is idle."""
     code = documented_example().replace("    name: ClassVar", "    scope = 'rack'\n    parts = ()\n    name: ClassVar")
     install(folder, code)
@@ -392,7 +390,7 @@ def test_members_that_are_no_more_are_told_of(folder: Path, caplog: pytest.LogCa
     assert vars(record)["values"] == {"plugin": "least_crowded", "members": "scope, parts"}
 
 
-def test_a_profile_says_which_package_is_broken(folder: Path) -> None:
+def test_a_profile_says_which_package_is_broken(folder):
     """A plugin that cannot be loaded, or whose settings raise what they like, is an error of the profile."""
     install(folder, "1 / 0")
     with pytest.raises(ProfileError, match=r"least_crowded of windward\.scores cannot be loaded: division by zero"):

@@ -1,7 +1,6 @@
 """The file of the recorded rankings: columns of all of them, one after the other, compressed."""
 
 import lzma
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +10,9 @@ from tests.scorer.ranking.recorded.recorder import Found
 FILE = Path(__file__).with_name("rankings.xz")
 WIDER = Path(__file__).with_name("wider.xz")
 _COLUMNS = (("rows", "<i2"), ("totals", "<f8"), ("raws", "<f8"))
-_LENGTHS = tuple(f"{name}_lengths" for name, _ in _COLUMNS)
 
 
-def write(parts: Sequence[Sequence[Found]], file: Path = FILE) -> None:
+def write(parts, file=FILE):
     every = [found for part in parts for found in part]
     columns = [np.array([len(part) for part in parts], "<u4")]
     columns += [np.array([len(getattr(found, name)) for found in every], "u1") for name, _ in _COLUMNS]
@@ -25,7 +23,7 @@ def write(parts: Sequence[Sequence[Found]], file: Path = FILE) -> None:
     file.write_bytes(lzma.compress(sizes.tobytes() + b"".join(map(np.ndarray.tobytes, columns)) + digests, preset=9))
 
 
-def read(file: Path = FILE) -> list[list[Found]]:
+def read(file=FILE):
     raw = lzma.decompress(file.read_bytes())
     kinds = ["<u4", *["u1"] * len(_COLUMNS), *(kind for _, kind in _COLUMNS), "<f4"]
     sizes, at = np.frombuffer(raw, "<u4", len(kinds)), 4 * len(kinds)
@@ -45,7 +43,7 @@ def read(file: Path = FILE) -> list[list[Found]]:
     return [found[end - count : end] for end, count in zip(ends, of_part.tolist(), strict=True)]
 
 
-def _split(values: np.ndarray, lengths: np.ndarray) -> Iterator[tuple[float, ...]]:
+def _split(values, lengths):
     at = 0
     for length in lengths.tolist():
         yield tuple(values[at : at + length].tolist())

@@ -6,18 +6,14 @@ of the counts by reason, and of every few the raw values of the chosen machine. 
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
-from schemas.rpc.request import Request
-from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
@@ -26,9 +22,7 @@ from scorer.ranking.filters import fits
 from scorer.ranking.filters.daily_peak import DailyPeak
 from scorer.ranking.filters.usage_threshold import UsageThreshold
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import rank
-from scorer.ranking.ranking import Ranking
 from scorer.ranking.tables import Tables
 from tests.scorer.ranking.recorded.worlds import profiles, requests, without_id, world
 
@@ -74,14 +68,14 @@ class Found:
     batch: bytes = b""
 
 
-def made(part: Part) -> Iterator[Found]:
+def made(part):
     fleet = world(part.machines, part.per_machine, part.seed)
     every = profiles()
     for name in part.profiles or sorted(every):
         yield from _of_profile(part, fleet, every[name], name)
 
 
-def _of_profile(part: Part, fleet: FleetState, profile: Profile, name: str) -> Iterator[Found]:
+def _of_profile(part, fleet, profile, name):
     dice = random.Random(f"{part.seed} {name}")
     ledger = deepcopy(fleet.ledger)
     inputs = RankingInputs(fleet.snapshot, ledger, profile, fleet.now_s, Tables())
@@ -107,17 +101,17 @@ def _of_profile(part: Part, fleet: FleetState, profile: Profile, name: str) -> I
     yield _batch(part, inputs, asking)
 
 
-def _changed(ledger: object, dice: random.Random, asking: Iterator[Request], fleet: FleetState) -> Overlay:
+def _changed(ledger, dice, asking, fleet):
     """Return the ledger with some instances taken out and others proposed."""
-    ids = sorted(ledger.instances)  # type: ignore[attr-defined]
-    overlay = Overlay(ledger, [ids[dice.randrange(len(ids))] for _ in range(2)])  # type: ignore[arg-type]
+    ids = sorted(ledger.instances)
+    overlay = Overlay(ledger, [ids[dice.randrange(len(ids))] for _ in range(2)])
     for number in range(3):
         machine = fleet.snapshot.names[dice.randrange(len(fleet.snapshot))]
         overlay.propose(instance_of(next(asking), machine, fleet.now_s, f"proposed-{number}"))
     return overlay
 
 
-def _batch(part: Part, inputs: RankingInputs, asking: Iterator[Request]) -> Found:
+def _batch(part, inputs, asking):
     """Return the machines of a batch: identical instances, then two other kinds in turn."""
     kinds = [without_id(next(asking)) for _ in range(3)]
     several = [kinds[0]] * part.batch + [kinds[1], kinds[2]] * (part.batch // 4)
@@ -125,7 +119,7 @@ def _batch(part: Part, inputs: RankingInputs, asking: Iterator[Request]) -> Foun
     return Found((), (), b"", (), np.inf, digest(Counter(map(str, machines[: part.batch])), machines[part.batch :]))
 
 
-def _found(ranking: Ranking, number: int) -> Found:
+def _found(ranking, number):
     rows = ranking.best(BEST).tolist()
     refusals = first_refusals(ranking)
     raws = [float(term.raw[rows[0]]) for term in ranking.terms] if rows and number % RAW_EVERY == 0 else []
@@ -137,7 +131,7 @@ def _found(ranking: Ranking, number: int) -> Found:
     return Found(tuple(rows), tuple(ranking.total[rows].tolist()), digest(refusals), tuple(raws), least)
 
 
-def digest(*of: object) -> bytes:
+def digest(*of):
     text = repr([sorted(one.items()) if isinstance(one, Counter) else one for one in of])
     return blake2b(text.encode(), digest_size=8).digest()
 
@@ -148,21 +142,21 @@ OVER = ((UsageThreshold, "used over", "over"), (DailyPeak, "peak of use", "peak"
 
 
 @contextmanager
-def named_as_then() -> Iterator[None]:
+def named_as_then():
     """Give refusals the names under which they were recorded: promised and used had one for both."""
     with ExitStack() as patched:
         patched.enter_context(patch.object(fits, "_WHYS", tuple(FULL.get(why, why) for why in fits._WHYS)))
         for of, new, old in OVER:
             now = of.reasons.fget
 
-            def then(plugin: Any, now: Any = now, new: str = new, old: str = old) -> list[str]:
+            def then(plugin, now=now, new=new, old=old):
                 return [why.replace(new, old) for why in now(plugin)]
 
             patched.enter_context(patch.object(of, "reasons", property(then)))
         yield
 
 
-def first_refusals(ranking: Ranking) -> list[str]:
+def first_refusals(ranking):
     """Return by machine the first filter that refuses it and why; "" where none does."""
     found = (ranking.verdict_of(row) for row in range(len(ranking.machines)))
     return ["" if why is None else f"{why[0].filter.name}: {why[1]}" for why in found]

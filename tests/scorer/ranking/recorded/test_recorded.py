@@ -4,16 +4,11 @@ Of the first 20,309 rankings 833 were recorded anew when the rules of instances 
 lists them.
 """
 
-from collections.abc import Iterable
-from pathlib import Path
-from types import ModuleType
-
 import numpy as np
 import pytest
 
 from tests.scorer.ranking.recorded import recorder, wider
 from tests.scorer.ranking.recorded.record_file import FILE, WIDER, read
-from tests.scorer.ranking.recorded.recorder import Found
 
 NEAR, PART = 1e-8, 1e-9
 """Totals are equal to this, or to this part of 1 / (highest - lowest raw value) where that is more."""
@@ -29,7 +24,7 @@ ONE_TOO_FEW = (3, 189)
 took as many copies as are counted now."""
 
 
-def differs(was: Found, now: Found) -> str:
+def differs(was, now):
     """Return how a ranking differs from the recorded one; "" where it does not."""
     near = max(NEAR, PART / was.spread if was.spread > 0 else 0.0)
     if (was.batch or bytes(8)) != (now.batch or bytes(8)):
@@ -43,7 +38,7 @@ def differs(was: Found, now: Found) -> str:
     return "" if was.refused == (now.refused or bytes(8)) else "first refusals"
 
 
-def check(of: ModuleType, file: Path, parts: Iterable[int]) -> dict[tuple[int, int], str]:
+def check(of, file, parts):
     """Return how some parts differ from what was recorded."""
     record = read(file)
     found = {}
@@ -57,21 +52,21 @@ def check(of: ModuleType, file: Path, parts: Iterable[int]) -> dict[tuple[int, i
     return found
 
 
-def test_rankings_are_as_recorded() -> None:
+def test_rankings_are_as_recorded():
     """Of a few worlds; the long run has all."""
     assert not check(recorder, FILE, recorder.QUICK)
 
 
-def test_what_is_made_from_rankings_is_as_recorded() -> None:
+def test_what_is_made_from_rankings_is_as_recorded():
     """Of a few worlds: extender, batches, drains, moves, room, and each value of the best ten."""
     assert not check(wider, WIDER, wider.QUICK)
 
 
 @pytest.mark.slow
-def test_all_rankings_are_as_recorded() -> None:
+def test_all_rankings_are_as_recorded():
     assert check(recorder, FILE, range(len(recorder.PARTS))) == dict.fromkeys(NAMED_OTHERWISE, "first refusals")
 
 
 @pytest.mark.slow
-def test_all_that_is_made_from_rankings_is_as_recorded() -> None:
+def test_all_that_is_made_from_rankings_is_as_recorded():
     assert check(wider, WIDER, range(len(wider.PARTS))).keys() == {ONE_TOO_FEW}

@@ -6,14 +6,11 @@ the moves that are advised; and how many copies fit on each machine.
 """
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
 
-from schemas.rpc.request import Request
-from scorer.commands.shared.fleet_file import FleetState
 from scorer.kubernetes.extender.extender import profile_for
 from scorer.kubernetes.extender.verbs import kept, scored
 from scorer.placement.choosing.plan import plan
@@ -23,7 +20,6 @@ from scorer.planning.capacity.room import room
 from scorer.planning.drain.drain import drain
 from scorer.ranking.explanation.explain import refusals
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.tables import Tables
@@ -96,14 +92,14 @@ QUICK = (0, 5, 10)
 """The parts that are made again in every run of the tests."""
 
 
-def made(part: Part) -> Iterator[Found]:
+def made(part):
     fleet = world(part.machines, part.per_machine, part.seed)
     every = {**profiles(), **{name: as_recorded(parse_profile(text, name)) for name, text in MORE_TEXTS.items()}}
     for name in sorted(every):
         yield from _of_profile(part, fleet, every[name], name)
 
 
-def _of_profile(part: Part, fleet: FleetState, profile: Profile, name: str) -> Iterator[Found]:
+def _of_profile(part, fleet, profile, name):
     dice = random.Random(f"wider {part.seed} {name}")
     inputs = RankingInputs(fleet.snapshot, fleet.ledger, profile, fleet.now_s + part.later_s, Tables())
     asking = map(_alone, requests(dice, fleet.snapshot.names))
@@ -127,12 +123,12 @@ def _of_profile(part: Part, fleet: FleetState, profile: Profile, name: str) -> I
     yield _places(found.copies[:200].tolist(), [(one.filter, one.reason, one.machines) for one in found.limits])
 
 
-def _alone(request: Request) -> Request:
+def _alone(request):
     """Return the request without rules about others: they bind both ways since."""
     return msgspec.structs.replace(request, affinity=[], anti_affinity=[])
 
 
-def _ranked(asked: Request, inputs: RankingInputs) -> Found:
+def _ranked(asked, inputs):
     ranking = rank(asked, inputs)
     rows = ranking.best(BEST).tolist()
     grouped = [(one.filter, one.reason, one.machines) for one in refusals(ranking)]
@@ -144,7 +140,7 @@ def _ranked(asked: Request, inputs: RankingInputs) -> Found:
     return Found(tuple(rows), tuple(ranking.total[rows].tolist()), refused, tuple(raws), spread)
 
 
-def _extended(asked: Request, inputs: RankingInputs, dice: random.Random) -> Found:
+def _extended(asked, inputs, dice):
     """Return what the scheduler is answered of some nodes, one of which is not known."""
     names = [*dice.sample(inputs.snapshot.names, len(inputs.snapshot) * 3 // 4), "unknown"]
     ranking = rank(asked, inputs)
@@ -154,5 +150,5 @@ def _extended(asked: Request, inputs: RankingInputs, dice: random.Random) -> Fou
     return Found(rows, tuple(float(one.score) for one in scores), digest(text), (), np.inf)
 
 
-def _places(rows: list[int], words: object) -> Found:
+def _places(rows, words):
     return Found(tuple(rows), tuple(map(float, rows)), digest(words), (), np.inf)

@@ -1,18 +1,15 @@
 """The worlds of the recorded rankings: fleets, requests and profiles, drawn from seeds by Python's own generator."""
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 
-from schemas.rpc.request import Request, read_request
+from schemas.rpc.request import read_request
 from schemas.tables.learned import Learned
 from scorer.commands.shared.fleet_file import FleetState, read_fleet
 from scorer.ranking.filters.usage_threshold import UsageThreshold
 from scorer.ranking.profiles.catalogue import built_in_profiles
-from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
 
 NOW_S = 1_790_000_000.0
@@ -27,9 +24,7 @@ filters = [{use="machine_name"}, {use="cordon"}, {use="taints"}, {use="selector"
 """
 
 
-def profile_text(
-    fits: str = "", threshold: str = "", more: str = '{use="memory_pressure"}', scores: str = "", head: str = ""
-) -> str:
+def profile_text(fits="", threshold="", more='{use="memory_pressure"}', scores="", head=""):
     """Return a profile of all filters, with these settings of two of them."""
     filters = _FILTERS.replace("FITS", f'{{use="fits"{fits}}}').replace(
         "THRESHOLD", f'{{use="usage_threshold"{threshold}}}'
@@ -131,12 +126,12 @@ TEXTS = {
 }  # fmt: skip
 
 
-def profiles() -> dict[str, Profile]:
+def profiles():
     every = {**built_in_profiles(), **{name: parse_profile(text, name) for name, text in TEXTS.items()}}
     return {name: as_recorded(profile) for name, profile in every.items()}
 
 
-def as_recorded(profile: Profile) -> Profile:
+def as_recorded(profile):
     """Return the profile with the first group of usage thresholds alone, which was the only way there was."""
     filters = [
         replace(each, filter=replace(each.filter, instead=True)) if isinstance(each.filter, UsageThreshold) else each
@@ -145,7 +140,7 @@ def as_recorded(profile: Profile) -> Profile:
     return replace(profile, filters=tuple(filters))
 
 
-def world(machines: int, per_machine: int, seed: int) -> FleetState:
+def world(machines, per_machine, seed):
     """Return a fleet with everything in it: odd machines, young, old and measured instances, leavers, learned use."""
     dice = random.Random(seed)
     listed = [_machine(number, dice) for number in range(machines)]
@@ -177,7 +172,7 @@ def world(machines: int, per_machine: int, seed: int) -> FleetState:
     return FleetState(snapshot, found.ledger, found.now_s)
 
 
-def _machine(number: int, dice: random.Random) -> dict[str, Any]:
+def _machine(number, dice):
     capacity = {name: dice.choice(of) for name, of in _CAPACITIES.items()}
     load = dice.betavariate(2, 3)
     usage = {
@@ -185,7 +180,7 @@ def _machine(number: int, dice: random.Random) -> dict[str, Any]:
                "p95": of * min(load * dice.uniform(0.8, 1.6), 0.99), "coverage": dice.choice((1.0, 1.0, 1.0, 0.3, 0.7))}
         for name, of in capacity.items()
     }  # fmt: skip
-    one: dict[str, Any] = {
+    one = {
         "name": f"m{(number * 7_919) % 100_003:06d}", "capacity": capacity, "usage": usage,
         "age_s": dice.uniform(0, 25), "labels": {"rack": f"r{number % 5}", "disk": dice.choice(("ssd", "hdd"))},
     }  # fmt: skip
@@ -201,7 +196,7 @@ def _machine(number: int, dice: random.Random) -> dict[str, Any]:
         one["windows"] = {"300": {name: each | {"mean": 0.7 * each["mean"]} for name, each in usage.items()}}
     if dice.random() < 0.5:
         one |= {"system": {"cpu": 0.5, "memory": 2e9}, "classes": {"prod": {"cpu": 0.5 * usage["cpu"]["mean"]}}}
-    operator: dict[str, Any] = {}
+    operator = {}
     if dice.random() < 0.4:
         operator["power"] = {"k0": 100.0, "k1": dice.uniform(-20.0, -5.0), "k2": -0.01}
     _make_odd(dice.randrange(40), one, operator, dice)
@@ -210,7 +205,7 @@ def _machine(number: int, dice: random.Random) -> dict[str, Any]:
     return one
 
 
-_ODD_BY_OPERATOR: dict[int, dict[str, Any]] = {
+_ODD_BY_OPERATOR = {
     0: {"cordon": True},
     1: {"taints": [{"key": "gpu", "effect": "refuse"}]},
     2: {"taints": [{"key": "gpu", "effect": "avoid"}]},
@@ -221,7 +216,7 @@ _ODD_BY_OPERATOR: dict[int, dict[str, Any]] = {
 }
 
 
-def _make_odd(what: int, one: dict[str, Any], operator: dict[str, Any], dice: random.Random) -> None:
+def _make_odd(what, one, operator, dice):
     """Make one machine in four an odd one: by its operator, with old data, or with some that is missing."""
     operator |= _ODD_BY_OPERATOR.get(what, {})
     if what == 3:
@@ -235,9 +230,9 @@ def _make_odd(what: int, one: dict[str, Any], operator: dict[str, Any], dice: ra
         del one["capacity"][dice.choice(("cpu", "nic", "disk"))]
 
 
-def asked(dice: random.Random) -> dict[str, Any]:
+def asked(dice):
     """Return the parameters of a request, some with all that a filter or a score can look at."""
-    one: dict[str, Any] = {"cpu": dice.choice((0.25, 0.5, 1.0, 2.0, 4.0, 8.0)), "memory": 1e9 * dice.randrange(1, 32)}
+    one = {"cpu": dice.choice((0.25, 0.5, 1.0, 2.0, 4.0, 8.0)), "memory": 1e9 * dice.randrange(1, 32)}
     cluster = dice.choice(CLUSTERS)
     for chance, more in (
         (0.3, {"nic": 1e8 * dice.random()}), (0.1, {"disk": 0.2}), (0.5, {"kind": dice.choice(KINDS)}),
@@ -258,7 +253,7 @@ def asked(dice: random.Random) -> dict[str, Any]:
     return one
 
 
-def requests(dice: random.Random, names: tuple[str, ...]) -> Iterator[Request]:
+def requests(dice, names):
     """Yield requests without end; a few name a machine of the fleet."""
     number = 0
     while True:
@@ -269,5 +264,5 @@ def requests(dice: random.Random, names: tuple[str, ...]) -> Iterator[Request]:
         yield read_request(params)
 
 
-def without_id(request: Request) -> Request:
+def without_id(request):
     return msgspec.structs.replace(request, id="")

@@ -6,24 +6,21 @@ import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.rpc.request import Request
 from scorer.ranking.formulas.overload import expected_excess, upper_tail
 from scorer.ranking.scores.expected_overload import ExpectedOverload
 from tests.effort import examples
 from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, request, score_told, scores
 
-EMPTY = {"cpu": 0, "memory": 0}
 
-
-def overload(mean: float, variance: float, limit: float = 0.9) -> float:
+def overload(mean, variance, limit=0.9):
     """Return E[max(0, X - limit)] of a normal load by integration."""
     spread = variance**0.5
     tail = scipy.stats.norm(mean, spread)
     return float((mean - limit) * tail.sf(limit) + variance * tail.pdf(limit))
 
 
-def growth(load: float, std: float, added: float, **how: float) -> float:
+def growth(load, std, added, **how):
     before = std**2 + how.get("floor", 0.05) ** 2
     after = before + (how.get("variation", 1.0) * added) ** 2
     limit = how.get("limit", 0.9)
@@ -42,9 +39,7 @@ def growth(load: float, std: float, added: float, **how: float) -> float:
         ("an instance that is known well", 0.8, 0.01, 2.0, {"variation": 0.0}),
     ],
 )
-def test_the_growth_is_that_of_the_formula(
-    what: str, load: float, std: float, asked: float, how: dict[str, float]
-) -> None:
+def test_the_growth_is_that_of_the_formula(what, load, std, asked, how):
     """Score and explanation are those of the normal distribution, whatever the settings."""
     offline = fleet(machine("m", usage={"cpu": {"mean": 10 * load, "std": 10 * std}, "memory": 0}))
     plugin = ExpectedOverload(weights={"cpu": 1.0}, evenness=0.0, **how)
@@ -58,7 +53,7 @@ def test_the_growth_is_that_of_the_formula(
     assert told[key]["cpu"] == pytest.approx(chance, rel=1e-6)
 
 
-def test_far_from_the_limit_the_even_fleet_is_preferred_and_near_it_the_cool_machine() -> None:
+def test_far_from_the_limit_the_even_fleet_is_preferred_and_near_it_the_cool_machine():
     """Without heat the growth of variance decides; a restless one comes last."""
     calm = {"cpu": {"mean": 3, "std": 0.1}, "memory": 0}
     busy = {"cpu": {"mean": 5, "std": 0.1}, "memory": 0}
@@ -72,7 +67,7 @@ def test_far_from_the_limit_the_even_fleet_is_preferred_and_near_it_the_cool_mac
     assert found["steady"] > found["restless"]
 
 
-def test_the_instance_counts_by_its_expected_usage_and_not_by_its_request() -> None:
+def test_the_instance_counts_by_its_expected_usage_and_not_by_its_request():
     """An explicit figure stands for the request; expected to use nothing it changes nothing."""
     offline = fleet(machine("m", usage={"cpu": 8, "memory": 0}))
     asked = scores(ExpectedOverload(), offline, request(cpu=2, expected={"cpu": 0.5}))
@@ -87,7 +82,7 @@ def test_the_instance_counts_by_its_expected_usage_and_not_by_its_request() -> N
         ("the deployer said what it will use", request(cpu=2, expected={"cpu": 1.0}), 1.0),
     ],
 )
-def test_the_variation_may_be_of_what_is_requested(what: str, asked: Request, basis: float) -> None:
+def test_the_variation_may_be_of_what_is_requested(what, asked, basis):
     """A factor lowers the mean of what is expected, and not how much one instance may use; what is said is believed."""
     offline = fleet(machine("m", usage={"cpu": {"mean": 7, "std": 1}, "memory": 0}))
     how = {"weights": {"cpu": 1.0}, "evenness": 0.0, "variation": 2.0, "variation_of": "requests"}
@@ -101,7 +96,7 @@ def test_the_variation_may_be_of_what_is_requested(what: str, asked: Request, ba
     ), what
 
 
-def test_a_machine_without_data_scores_0_and_a_resource_without_data_counts_nothing() -> None:
+def test_a_machine_without_data_scores_0_and_a_resource_without_data_counts_nothing():
     offline = fleet(machine("blind"), machine("m", usage={"cpu": 2}), machine("same", usage={"cpu": 2, "memory": 20}))
     found = scores(ExpectedOverload(weights={"cpu": 1.0, "memory": 1.0}), offline, request(cpu=1))
     assert found["blind"] == 0.0
@@ -113,7 +108,7 @@ loads = st.floats(0, 1.3)
 
 @settings(max_examples=examples(40, 400), deadline=None)
 @given(first=loads, more=st.floats(0, 0.5), std=st.floats(0, 0.4), asked=st.floats(0.01, 5))
-def test_more_load_never_scores_better_without_evenness(first: float, more: float, std: float, asked: float) -> None:
+def test_more_load_never_scores_better_without_evenness(first, more, std, asked):
     """Of two machines alike but for the load the fuller one has no lesser growth, far out in both tails, too.
 
     Of an instance with no variation: else more of its own spread counts just at the limit than far above.
@@ -128,7 +123,7 @@ def test_more_load_never_scores_better_without_evenness(first: float, more: floa
     assert found["low"] >= found["high"] - 2e-4
 
 
-def test_an_amount_whose_square_no_number_holds_is_explained() -> None:
+def test_an_amount_whose_square_no_number_holds_is_explained():
     """A fuzzed query asked for 10^300 cores and for the reasons; the root raised where it overflows."""
     asked = request(cpu=1e300)
     offline = fleet(machine("m", usage={"cpu": 5, "memory": 0}))
@@ -139,7 +134,7 @@ def test_an_amount_whose_square_no_number_holds_is_explained() -> None:
 @pytest.mark.parametrize(
     "how", [{"floor": 1e-15, "variation": 0.0}, {"floor": 1e6}, {"limit": 1e6}, {"limit": 1e-300}, {"std_factor": 1e6}]
 )
-def test_a_setting_at_its_bound_still_gives_a_number(how: dict[str, float]) -> None:
+def test_a_setting_at_its_bound_still_gives_a_number(how):
     """A floor whose square is no number in single precision made no number of the score of every machine."""
     hosts = [machine(name, usage={"cpu": {"mean": load, "std": 2}, "memory": 0}) for name, load in (("a", 1), ("b", 8))]
     found = scores(
@@ -151,11 +146,11 @@ def test_a_setting_at_its_bound_still_gives_a_number(how: dict[str, float]) -> N
 Z = np.concatenate([np.linspace(-12, 12, 2401), np.geomspace(12, 37, 200)])
 
 
-def test_the_upper_tail_is_right() -> None:
+def test_the_upper_tail_is_right():
     np.testing.assert_allclose(upper_tail(Z), scipy.special.ndtr(-Z), atol=4e-6)
 
 
-def test_the_expected_excess_is_right_far_out_and_falls() -> None:
+def test_the_expected_excess_is_right_far_out_and_falls():
     """Its derivative is minus the upper tail: checked by differences near the mean, and far out by its ratio."""
     excess, step = expected_excess(Z), 1e-4
     assert (np.diff(excess) <= 0).all()
@@ -168,7 +163,7 @@ def test_the_expected_excess_is_right_far_out_and_falls() -> None:
     np.testing.assert_allclose(expected_excess(far), tail / far * (1 - 2 / far**2), rtol=1e-3)
 
 
-def test_what_is_not_known_stays_unknown() -> None:
+def test_what_is_not_known_stays_unknown():
     """NaN in, NaN out; infinities give the limits."""
     assert np.isnan(expected_excess(np.array([np.nan]))).all()
     assert expected_excess(np.array([np.inf])).tolist() == [0.0]

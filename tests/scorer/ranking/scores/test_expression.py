@@ -24,13 +24,13 @@ SILENT = machine("silent", capacity={"cpu": 8, "memory": 50e9}, usage={})
         ("mean.memory / (mean.cpu - 6)", None, -2.5e9),
     ],
 )
-def test_values(value: str, roomy: float | None, small: float) -> None:
+def test_values(value, roomy, small):
     """The amount told is the expression's, in base units; what is not finite is not known."""
     found = score_told(fleet(ROOMY, SMALL), {"use": "expression", "weight": 1, "value": value})
     assert {name: each["amount"] for name, each in found.items()} == {"roomy": roomy, "small": small}
 
 
-def test_the_largest_scores_100_and_the_others_their_share() -> None:
+def test_the_largest_scores_100_and_the_others_their_share():
     """Most free memory is one line; a machine whose use is not known scores 0."""
     score = {"use": "expression", "weight": 1, "value": "allocatable.memory - mean.memory"}
     found = ranked(fleet(ROOMY, SMALL, SILENT), {"scores": [score]})
@@ -41,12 +41,12 @@ def test_the_largest_scores_100_and_the_others_their_share() -> None:
     }
 
 
-def test_the_maximum_is_read_however_it_is_written() -> None:
+def test_the_maximum_is_read_however_it_is_written():
     """The rows have the maxima that an expression names."""
     assert raw_maxima("max.cpu") == raw_maxima("max .cpu") == {"roomy": 7.0, "small": 3.0}
 
 
-def raw_maxima(value: str) -> dict[str, float]:
+def raw_maxima(value):
     busy = [one | {"usage": {"cpu": {"mean": 1, "max": most}}} for one, most in ((ROOMY, 7), (SMALL, 3))]
     found = score_told(fleet(*busy), {"use": "expression", "weight": 1, "value": value})
     return {name: each["amount"] for name, each in found.items()}
@@ -71,7 +71,7 @@ def raw_maxima(value: str) -> dict[str, float]:
         ("[x for x in mean.cpu]", "is no number"),
     ],
 )
-def test_what_is_no_expression(value: str, why: str) -> None:
+def test_what_is_no_expression(value, why):
     """A profile with it is refused when it is read, and the message has the part that is wrong."""
     with pytest.raises(ValueError, match="value: ") as refused:
         Expression(value=value)
@@ -83,7 +83,7 @@ def test_what_is_no_expression(value: str, why: str) -> None:
     lambda inner: st.builds("({} {} {})".format, inner, st.sampled_from("+-*/"), inner),
     max_leaves=8,
 ))  # fmt: skip
-def test_any_expression_ranks(value: str) -> None:
+def test_any_expression_ranks(value):
     """Totals are 0 to 100, whatever is divided by whatever."""
     total = ranked(fleet(ROOMY, SMALL, SILENT), {"scores": [{"use": "expression", "weight": 1, "value": value}]}).total
     assert ((total >= 0) & (total <= 100)).all()

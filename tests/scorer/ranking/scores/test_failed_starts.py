@@ -4,7 +4,6 @@ The cases are made. nomad has the same idea: its NodeReschedulingPenaltyIterator
 """
 
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
@@ -20,11 +19,11 @@ PROFILES = load_profiles().by_name
 IDLE = {"cpu": 0.1, "memory": 1}
 
 
-def failed(on: str, ago_s: float = 0.0) -> dict[str, Any]:
+def failed(on, ago_s=0.0):
     return {"machine": on, "failed": True, "ended_ago_s": ago_s, "started": False}
 
 
-def test_it_counts_and_fades() -> None:
+def test_it_counts_and_fades():
     """Halved with each failure, and each failure counts half after ten minutes; one of a day ago is forgotten."""
     machines = [machine(name, usage=IDLE) for name in "abcd"]
     leavers = [failed("a"), failed("a"), failed("b"), failed("c", HALF_LIFE_S)]
@@ -35,7 +34,7 @@ def test_it_counts_and_fades() -> None:
 
 
 @each_row("profile", PROFILES)
-def test_the_next_start_is_elsewhere(profile: str) -> None:
+def test_the_next_start_is_elsewhere(profile):
     """Under each profile here; without a failure the ranking is as it was."""
     machines = [machine(f"m{n}", usage={"cpu": 0.1 + n, "memory": 1}) for n in range(3)]
     best = ranked(fleet(*machines), PROFILES[profile], cpu=1, memory=1).chosen
@@ -46,7 +45,7 @@ def test_the_next_start_is_elsewhere(profile: str) -> None:
     assert ranked(fleet(*machines, leavers=everywhere), PROFILES[profile], cpu=1, memory=1).feasible_count == 3
 
 
-def test_ten_failed_starts_meet_all_machines() -> None:
+def test_ten_failed_starts_meet_all_machines():
     """Placed and released, as a deployer does; shown by `machines`, in the answer of `rank`, and counted."""
     scorer = Scorer()
     seen = []
@@ -67,7 +66,7 @@ def test_ten_failed_starts_meet_all_machines() -> None:
     assert scorer.metrics.failed_starts._value.get() == 10
 
 
-def test_not_on() -> None:
+def test_not_on():
     """Machines that the request excludes, beside one that it names; a name that there is not excludes nothing."""
     scorer = Scorer()
     for asked, machines in (
@@ -81,7 +80,7 @@ def test_not_on() -> None:
     assert "4 excluded by the request" in scorer.ask("rank", cpu=1, not_on=["m0", "m1", "m2", "m3"])["summary"]
 
 
-def test_a_view_that_is_read_anew_has_them() -> None:
+def test_a_view_that_is_read_anew_has_them():
     """By the records that are kept of them; one that never ran has left nothing in the windows."""
     one = copy_with(instance_of(request(id="a", cpu=1), "m", 0.0), state="released", ended_at=50.0, failed=True)
     view, anew = LedgerView(), LedgerView([], [one])
@@ -92,7 +91,7 @@ def test_a_view_that_is_read_anew_has_them() -> None:
     assert view.failed_starts("other", 50.0) == 0.0
 
 
-def test_the_order_of_records_does_not_matter_and_a_wrong_clock_is_got_over() -> None:
+def test_the_order_of_records_does_not_matter_and_a_wrong_clock_is_got_over():
     """Records of a file have any order; a failure that an hour's wrong clock has dated later is not there for ever."""
     first, last = (
         copy_with(instance_of(request(id=f"{at_s}", cpu=1), "m", 0.0), state="released", ended_at=at_s, failed=True)

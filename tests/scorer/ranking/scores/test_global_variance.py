@@ -16,9 +16,7 @@ loads = st.lists(
 
 @settings(deadline=None)
 @given(machines=loads, cpu=st.floats(0, 4), memory=st.floats(0, 8), weight=st.floats(0.1, 5))
-def test_the_closed_form_is_the_variance(
-    machines: list[tuple[float, float, float]], cpu: float, memory: float, weight: float
-) -> None:
+def test_the_closed_form_is_the_variance(machines, cpu, memory, weight):
     """Order and distance are those of the population variance computed for each placement anew, any capacities."""
     offline = fleet(
         *(
@@ -42,7 +40,7 @@ def test_the_closed_form_is_the_variance(
     assert change.tolist() == pytest.approx(brute, abs=1e-9)
 
 
-def test_variance_over_the_feasible_only() -> None:
+def test_variance_over_the_feasible_only():
     """A machine that cannot be chosen pulls the mean only when all count."""
     machines = [machine("low", usage={"cpu": 2}), machine("high", usage={"cpu": 6}), machine("off", usage={"cpu": 10})]
     machines[2]["operator"] = {"cordon": True}

@@ -1,7 +1,5 @@
 """Load variation risk against Trimaran's own tables, the study's examples and the laws of the formula."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import settings as examples
@@ -24,11 +22,11 @@ NOT_COVERED = {
 """Rows that Windward cannot be asked, and why."""
 
 
-def covered(kind: str) -> list[dict[str, Any]]:
+def covered(kind):
     return [row for row in cases(TABLE, kind) if row["name"] not in NOT_COVERED]
 
 
-def of_cpu(inputs: dict[str, Any], **settings: Any) -> dict[str, Any]:
+def of_cpu(inputs, **settings):
     """Return what the score tells of a machine that reports cpu alone."""
     load = {"cpu": {"mean": inputs["used_avg"], "std": inputs["used_std"]}}
     score = {"use": "load_variation_risk", "resources": ["cpu"], **settings}
@@ -38,7 +36,7 @@ def of_cpu(inputs: dict[str, Any], **settings: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("row", covered("compute_score"), ids=by_name)
-def test_one_resource_scores_as_the_peer_computes_it(row: dict[str, Any]) -> None:
+def test_one_resource_scores_as_the_peer_computes_it(row):
     """The score of one resource from absolute mean, std and request equals the peer's."""
     inputs = row["inputs"]
     found = of_cpu(inputs, margin=inputs["margin"], sensitivity=inputs["sensitivity"], rounding=True)
@@ -46,7 +44,7 @@ def test_one_resource_scores_as_the_peer_computes_it(row: dict[str, Any]) -> Non
 
 
 @each_row("row", cases(TABLE, "score"), ids=by_name)
-def test_a_machine_scores_as_in_the_peer(row: dict[str, Any]) -> None:
+def test_a_machine_scores_as_in_the_peer(row):
     """The score of a machine from metrics, allocatable and request equals the peer's, rounding included."""
     inputs = row["inputs"]
     cpu = inputs["machine"]["allocatable"]["cpu_millicores"] / 1000
@@ -65,7 +63,7 @@ def test_a_machine_scores_as_in_the_peer(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", covered("mu_sigma"), ids=by_name)
-def test_mu_and_sigma_are_clipped(row: dict[str, Any]) -> None:
+def test_mu_and_sigma_are_clipped(row):
     """Mean plus request and std, as shares of the capacity, are clipped to 0-1 before they become risk."""
     expected = row["expected"]
     found, risk = of_cpu(row["inputs"]), (expected["mu"] + expected["sigma"]) / 2
@@ -73,7 +71,7 @@ def test_mu_and_sigma_are_clipped(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", cases("seed_examples", "lvrb"), ids=by_name)
-def test_the_studys_example_in_both_forms(row: dict[str, Any]) -> None:
+def test_the_studys_example_in_both_forms(row):
     """The three machines of the study score as printed in the reduced form and as the real code does otherwise."""
     given_, expected = row["inputs"], row["expected"]
     offline = fleet(
@@ -88,7 +86,7 @@ def test_the_studys_example_in_both_forms(row: dict[str, Any]) -> None:
     )
     asked = request(cpu=given_["request_cores"], memory=given_["request_gb"] * 1e9)
 
-    def of(**settings: Any) -> float:
+    def of(**settings):
         return raw_scores(offline, {"use": "load_variation_risk", "rounding": True, **settings}, asked)["m"]
 
     real = [of(sensitivity=sensitivity) for sensitivity in (1, 2)]
@@ -102,9 +100,7 @@ share = st.floats(0, 2, allow_nan=False)
 
 @examples(deadline=None)
 @given(mu=share, sigma=share, more=st.floats(0, 1), margin=st.floats(0, 3), sensitivity=st.floats(0, 4))
-def test_risk_is_a_share_and_grows_with_load(
-    mu: float, sigma: float, more: float, margin: float, sensitivity: float
-) -> None:
+def test_risk_is_a_share_and_grows_with_load(mu, sigma, more, margin, sensitivity):
     """Risk stays in 0-1 and never falls when mean or deviation rise."""
     loads = ((mu, sigma), (mu + more, sigma), (mu, sigma + more))
     offline = fleet(*(machine(f"m{n}", 1, usage={"cpu": {"mean": m, "std": s}}) for n, (m, s) in enumerate(loads)))
@@ -114,14 +110,14 @@ def test_risk_is_a_share_and_grows_with_load(
     assert found["m2"] <= found["m0"] + 1e-9
 
 
-def test_a_machine_without_data_scores_nothing() -> None:
+def test_a_machine_without_data_scores_nothing():
     """A machine that never sent a sample scores 0, not as an idle one."""
     offline = fleet(machine("idle", usage={"cpu": 0, "memory": 0}), machine("silent"))
     assert scores(LoadVariationRisk(), offline) == {"idle": 100.0, "silent": 0.0}
 
 
 @pytest.mark.parametrize("rounding", [True, False])
-def test_sensitivity_0_sees_a_deviation_of_the_whole_capacity(rounding: bool) -> None:
+def test_sensitivity_0_sees_a_deviation_of_the_whole_capacity(rounding):
     """Whatever the capacity: 63.199 cores over 63.199 is a hair below 1 when multiplied by the inverse."""
     offline = fleet(machine(cpu=63.199, usage={"cpu": {"mean": 0, "std": 63.199}}))
     plugin = LoadVariationRisk(sensitivity=0, rounding=rounding)
@@ -136,9 +132,7 @@ def test_sensitivity_0_sees_a_deviation_of_the_whole_capacity(rounding: bool) ->
     std=st.floats(0, 6),
     settings=st.sampled_from([{}, {"margin": 2.0}, {"sensitivity": 2.0}, {"sensitivity": 0.0}, {"form": "reduced"}]),
 )
-def test_the_risk_it_shows_is_the_one_it_scores(
-    load: tuple[float | None, ...], std: float, settings: dict[str, Any]
-) -> None:
+def test_the_risk_it_shows_is_the_one_it_scores(load, std, settings):
     """``score = 100 * (1 - risk)``, with the largest risk that is known."""
     known = {
         name: {"mean": value, "std": std}
@@ -151,7 +145,7 @@ def test_the_risk_it_shows_is_the_one_it_scores(
 
 
 @pytest.mark.parametrize("resources", [("cpu", "memory", "nic"), ("cpu", "nic"), ("nic", "cpu"), ("nic",)])
-def test_any_resources_in_any_order(resources: tuple[str, ...]) -> None:
+def test_any_resources_in_any_order(resources):
     """The score is that of the worst of the resources, whichever they are and in whichever order they are named."""
     usage_of = {"cpu": {"mean": 2, "std": 1}, "memory": {"mean": 90, "std": 1}, "nic": {"mean": 600, "std": 10}}
     other = {"cpu": {"mean": 12, "std": 2}, "memory": {"mean": 10, "std": 1}, "nic": {"mean": 5, "std": 1}}

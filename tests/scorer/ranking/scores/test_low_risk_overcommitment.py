@@ -1,7 +1,6 @@
 """The score `low_risk_overcommitment` against Trimaran's own tables."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ DIFFERENT = {
 LOW_RISK = "trimaran_low_risk_overcommitment"
 
 
-def parts(inputs: dict[str, Any], unit: float) -> tuple[dict[str, Any], dict[str, Any]]:
+def parts(inputs, unit):
     """Return what is on a machine, and the requested instance, that together make a row's totals."""
     name = inputs["resource"]
     requests, limits = inputs["node_request_minus_pod"], inputs["node_limit_minus_pod"]
@@ -32,7 +31,7 @@ def parts(inputs: dict[str, Any], unit: float) -> tuple[dict[str, Any], dict[str
     return there, asked
 
 
-def risk_of(row: dict[str, Any], weight: float | None = None) -> float:
+def risk_of(row, weight=None):
     """Return the risk of a row's resource on a machine that has it alone; weight 1 leaves the limit risk."""
     inputs, name = row["inputs"], row["inputs"]["resource"]
     unit = 1000 if name == "cpu" else 1
@@ -50,7 +49,7 @@ def risk_of(row: dict[str, Any], weight: float | None = None) -> float:
 
 
 @each_row("row", [row for row in cases(LOW_RISK, "compute_risk") if row["name"] not in DIFFERENT], ids=by_name)
-def test_risk_of_one_resource_as_trimaran(row: dict[str, Any]) -> None:
+def test_risk_of_one_resource_as_trimaran(row):
     """Limit risk and load risk combine to the peer's figure, the examples of its proposal included."""
     expected = row["expected"]
     assert risk_of(row) == pytest.approx(expected["risk"], abs=expected.get("tolerance", 1e-9))
@@ -59,19 +58,19 @@ def test_risk_of_one_resource_as_trimaran(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in cases(LOW_RISK) if row["name"] in DIFFERENT], ids=by_name)
-def test_the_load_is_judged_under_the_condition_that_it_keeps_below_the_limit(row: dict[str, Any]) -> None:
+def test_the_load_is_judged_under_the_condition_that_it_keeps_below_the_limit(row):
     """An example of the peer's proposal says .783; the peer's code, which came later, says .338."""
     assert risk_of(row) == pytest.approx(0.338, abs=0.001)
 
 
 @pytest.mark.parametrize("row", cases(LOW_RISK, "score"), ids=by_name)
-def test_low_risk_overcommitment_as_trimaran(row: dict[str, Any]) -> None:
+def test_low_risk_overcommitment_as_trimaran(row):
     """The score from metrics, the instances on the machine and the requested instance equals the peer's."""
     inputs = row["inputs"]
     cpu = inputs["machine"]["allocatable"]["cpu_millicores"] / 1000
     memory = inputs["machine"]["allocatable"]["memory_bytes"]
 
-    def amounts(asks: dict[str, Any]) -> dict[str, Any]:
+    def amounts(asks):
         requests, limits = asks["requests"], asks["limits"]
         return {
             "cpu": requests["cpu_millicores"] / 1000,
@@ -97,7 +96,7 @@ def test_low_risk_overcommitment_as_trimaran(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in cases(LOW_RISK, "beta_cdf") if row["inputs"]["alpha"] > 0], ids=by_name)
-def test_beta_distribution_function(row: dict[str, Any]) -> None:
+def test_beta_distribution_function(row):
     """The distribution at the peer's points: the load risk, where limits are the capacity, is one less it."""
     alpha, beta_, x = (row["inputs"][key] for key in ("alpha", "beta", "x"))
     mean = alpha / (alpha + beta_)
@@ -112,13 +111,13 @@ def test_beta_distribution_function(row: dict[str, Any]) -> None:
     assert 1 - found == pytest.approx(row["expected"]["value"], abs=1e-6)
 
 
-def test_a_best_effort_newcomer_scores_nothing() -> None:
+def test_a_best_effort_newcomer_scores_nothing():
     """Without request and limit there is nothing to judge: 0, as in the peer."""
     offline = fleet(machine(usage={"cpu": 1, "memory": 1}))
     assert scores(LowRiskOvercommitment(), offline) == {"m": 0.0}
 
 
-def test_low_risk_on_narrow_fleets_is_that_of_the_exact_beta_distribution() -> None:
+def test_low_risk_on_narrow_fleets_is_that_of_the_exact_beta_distribution():
     """Of 20,000 machines with a std down to 0.001 % of the capacity no risk is off by a thousandth.
 
     Requests and limits lie up to 30 deviations below the mean: both probabilities are then tiny, and the risk is one

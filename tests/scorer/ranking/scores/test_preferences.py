@@ -17,7 +17,7 @@ from scorer.ranking.scores.taint_preference import TaintPreference
 from tests.scorer.fleets import alone, fleet, machine, ranked, request, scores, small_fleet
 
 
-def test_each_instance_of_the_cluster_counts() -> None:
+def test_each_instance_of_the_cluster_counts():
     """By one more each; another cluster's do not."""
     there = [{"id": f"c-{number}", "machine": "b", "cpu": 1, "cluster": "c"} for number in range(3)]
     state = fleet(machine("a"), machine("b"), instances=there)
@@ -25,7 +25,7 @@ def test_each_instance_of_the_cluster_counts() -> None:
     assert scores(Apart(), state, request(cluster="d")) == {"a": 100, "b": 100}
 
 
-def test_a_request_without_a_cluster_has_no_such_score() -> None:
+def test_a_request_without_a_cluster_has_no_such_score():
     """It is skipped."""
     ranking = ranked(small_fleet(), {"scores": [{"use": "apart"}, {"use": "least_allocated"}]}, request(cpu=1))
     assert list(answer(ranking).candidates[0].scores) == ["least_allocated"]
@@ -43,7 +43,7 @@ HOT = {"cpu": 0.8 * 32, "memory": 0.0}
         pytest.param(HOT, True, "a", id="but a full one"),
     ],
 )
-def test_the_default_keeps_a_cluster_apart(usage: dict[str, float], full: bool, chosen: str) -> None:
+def test_the_default_keeps_a_cluster_apart(usage, full, chosen):
     """On any other machine that takes it, however loaded; together only where no other does, and the answer says so."""
     placed = [{"id": "c-1", "machine": "a", "cpu": 1, "cluster": "c"}]
     placed += [{"id": "big", "machine": "b", "cpu": 32}] if full else []
@@ -53,13 +53,13 @@ def test_the_default_keeps_a_cluster_apart(usage: dict[str, float], full: bool, 
     assert any("cluster c" in line for line in found.warnings) == full
 
 
-def test_instances_of_a_cluster_spread() -> None:
+def test_instances_of_a_cluster_spread():
     """A machine with one of the cluster scores less; another cluster does not count."""
     assert scores(Spread(), small_fleet(), request(cluster="c")) == {"a": 0, "b": 100}
     assert scores(Spread(), small_fleet(), request(cluster="other")) == {"a": 100, "b": 100}
 
 
-def test_where_the_topology_is_not_known_it_scores_nothing() -> None:
+def test_where_the_topology_is_not_known_it_scores_nothing():
     """A machine without the label, with members of the group or without; others count as before."""
     rack = [machine(name, labels={"rack": of}) for name, of in (("a", "r1"), ("b", "r1"), ("c", "r2"), ("d", "r3"))]
     members = [{"id": f"{on}{n}", "machine": on, "cluster": "web"} for on, many in (("a", 2), ("c", 1), ("x", 3))
@@ -73,11 +73,11 @@ def test_where_the_topology_is_not_known_it_scores_nothing() -> None:
     assert (shown["x"]["near"], shown["a"]["near"]) == (None, 2)
 
 
-def test_a_label_that_no_machine_has_is_told() -> None:
+def test_a_label_that_no_machine_has_is_told():
     """Of a rule and of the score, each label once; one that some machine has is not."""
     offline = fleet(machine("a", labels={"rack": "r1"}, usage={"cpu": 1, "memory": 1}), machine("b"))
 
-    def told(by: str, **asked: object) -> list[str]:
+    def told(by, **asked):
         found = ranked(offline, alone(Spread(topology=by)), **asked)
         return [one for one in explain.answer(found).warnings if "which a rule looks at" in one]
 
@@ -88,19 +88,19 @@ def test_a_label_that_no_machine_has_is_told() -> None:
     assert told("rack", **rules) == ["no machine has the label 'rak', which a rule looks at"]
 
 
-def test_data_that_is_there_scores() -> None:
+def test_data_that_is_there_scores():
     """By the share of the asked labels that the machine has."""
     assert scores(DataLocality(), small_fleet(), request(data_labels=["image-x", "disk=hdd"])) == {"a": 50, "b": 50}
 
 
-def test_preferred_labels_score_by_their_weight() -> None:
+def test_preferred_labels_score_by_their_weight():
     """The weights of the selectors that match, as a share of all; in whole points where the setting says so."""
     prefer = request(prefer=[{"selector": "disk=ssd", "weight": 3}, {"selector": "rack", "weight": 1}])
     assert scores(MachinePreference(), small_fleet(), prefer) == {"a": 100, "b": pytest.approx(100 / 3)}
     assert scores(MachinePreference(rounding=True), small_fleet(), prefer)["b"] == 33
 
 
-def test_a_taint_to_avoid_costs_unless_it_is_tolerated() -> None:
+def test_a_taint_to_avoid_costs_unless_it_is_tolerated():
     """The machine with it scores nothing; a toleration makes both equal."""
     assert scores(TaintPreference(), small_fleet()) == {"a": 0, "b": 100}
     assert scores(TaintPreference(), small_fleet(), request(tolerations=[{"key": "old"}])) == {"a": 100, "b": 100}

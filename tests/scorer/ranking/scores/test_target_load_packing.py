@@ -1,7 +1,5 @@
 """The scores `target_load_packing` and `peaks` against Trimaran's own tables."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -37,13 +35,13 @@ NOT_COVERED = {
 """Rows that Windward cannot be asked, and why."""
 
 
-def pod(containers: list[dict[str, Any]], overhead: float) -> dict[str, Any]:
+def pod(containers, overhead):
     """Return a pod of one container, or of none, as an instance; what has no container is expected to use nothing."""
     assert overhead == 0
     if not containers:
         return {"expected": {"cpu": 0}}
     (container,) = containers
-    amounts: dict[str, Any] = {}
+    amounts = {}
     if "limit_cpu_millicores" in container:
         amounts["limits"] = {"cpu": container["limit_cpu_millicores"] / 1000}
     if "request_cpu_millicores" in container:
@@ -52,7 +50,7 @@ def pod(containers: list[dict[str, Any]], overhead: float) -> dict[str, Any]:
 
 
 @each_row("row", [row for row in cases(PACKING, "score") if row["name"] not in NOT_COVERED], ids=by_name)
-def test_target_load_packing_as_trimaran(row: dict[str, Any]) -> None:
+def test_target_load_packing_as_trimaran(row):
     """The score with predicted requested instance and recently bound instances equals the peer's."""
     inputs, parameters = row["inputs"], row["inputs"]["params"]
     capacity = inputs["machine"]["capacity"]
@@ -81,7 +79,7 @@ def test_target_load_packing_as_trimaran(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", cases("seed_examples", "tlp"), ids=by_name)
-def test_the_studys_target_load_example(row: dict[str, Any]) -> None:
+def test_the_studys_target_load_example(row):
     """The study's three machines score 75, 100 and 25 at a target of one half."""
     inputs = row["inputs"]
     capacity = inputs["capacity_millicores"] / 1000
@@ -93,7 +91,7 @@ def test_the_studys_target_load_example(row: dict[str, Any]) -> None:
 
 @settings(deadline=None)
 @given(target=st.floats(1, 99), utilization=st.floats(0, 150))
-def test_packing_rises_to_the_target_and_then_breaks(target: float, utilization: float) -> None:
+def test_packing_rises_to_the_target_and_then_breaks(target, utilization):
     """The score is best at the target, lies in 0-100, and is 0 over 100 %."""
     offline = fleet(machine("any", 100, usage={"cpu": utilization}), machine("at", 100, usage={"cpu": target - 1e-9}))
     found = scores(TargetLoadPacking(target=target / 100), offline)
@@ -103,13 +101,13 @@ def test_packing_rises_to_the_target_and_then_breaks(target: float, utilization:
         assert found["any"] == 0
 
 
-def test_a_half_stays_a_half_whatever_the_unit() -> None:
+def test_a_half_stays_a_half_whatever_the_unit():
     """25 % of 52733 m score 77.5 at a target of 40 %, and so 78, though a quarter of 52.733 cores is no exact float."""
     offline = fleet(machine(cpu="52733m", usage={"cpu": 13.18325}))
     assert scores(TargetLoadPacking(rounding=True), offline) == {"m": 78}
 
 
-def test_any_resource_may_be_the_target() -> None:
+def test_any_resource_may_be_the_target():
     """The study wanted memory as the target; the same formula serves it."""
     offline = fleet(machine("half", usage={"cpu": 9, "memory": 50}), machine("empty", usage={"cpu": 0, "memory": 0}))
     found = scores(TargetLoadPacking(target=0.5, resource="memory"), offline)
@@ -117,7 +115,7 @@ def test_any_resource_may_be_the_target() -> None:
 
 
 @pytest.mark.parametrize("row", cases("trimaran_peaks", "score"), ids=by_name)
-def test_power_increase_as_trimaran(row: dict[str, Any]) -> None:
+def test_power_increase_as_trimaran(row):
     """The increase of power equals the peer's whole number, up to the last bits of exp."""
     inputs = row["inputs"]
     capacity = inputs["machine"]["capacity"]
@@ -131,13 +129,13 @@ def test_power_increase_as_trimaran(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", cases("trimaran_peaks", "normalize"), ids=by_name)
-def test_power_increases_are_spread_as_trimaran(row: dict[str, Any]) -> None:
+def test_power_increases_are_spread_as_trimaran(row):
     """All zero stays zero; all equal scores 100."""
     raw = np.array(row["inputs"]["scores"], np.float64)
     assert compared(raw, LEAST_BEST_WHOLE).tolist() == row["expected"]["scores"]
 
 
-def test_a_machine_without_a_power_model_does_not_win() -> None:
+def test_a_machine_without_a_power_model_does_not_win():
     """Unknown power scores 0 here; in the peer's way it counts as no increase and wins."""
     model = {"k0": 400.0, "k1": -90.0, "k2": -0.07}
     offline = fleet(

@@ -1,7 +1,5 @@
 """The log of decisions: bounded by entries and by bytes."""
 
-from typing import Any
-
 import msgspec
 
 from schemas.names import Names
@@ -16,31 +14,31 @@ MACHINE = Candidate(
 )  # fmt: skip
 
 
-def answer(machines: int, **more: Any) -> PlaceResult:
+def answer(machines, **more):
     return PlaceResult(machine="m", feasible=machines, candidates=[MACHINE] * machines, **more)
 
 
-def size(found: PlaceResult) -> int:
+def size(found):
     return len(msgspec.json.encode(found))
 
 
-def lengths(log: DecisionLog) -> list[int]:
+def lengths(log):
     """Return to how many entries each pending command cuts the stream."""
     return [int(command[4]) for command in log.take()]
 
 
-def test_a_small_answer_is_kept_whole() -> None:
+def test_a_small_answer_is_kept_whole():
     assert shortened(answer(2)) == msgspec.json.encode(answer(2))
 
 
-def test_a_large_answer_keeps_the_chosen_machine() -> None:
+def test_a_large_answer_keeps_the_chosen_machine():
     """Its terms and the counts stay; the other machines go, and that is said."""
     short = msgspec.json.decode(shortened(answer(1000)))
     assert short.pop("shortened") is True
     assert short == msgspec.to_builtins(answer(1)) | {"feasible": 1000}
 
 
-def test_no_entry_is_larger_than_the_limit() -> None:
+def test_no_entry_is_larger_than_the_limit():
     placed = [
         Line(id=f"i{number}" * 50, machine="m", state="reserved", reserved_at=1.0, version=1)
         for number in range(10_000)
@@ -54,7 +52,7 @@ def test_no_entry_is_larger_than_the_limit() -> None:
         assert len(shortened(found)) <= ENTRY_BYTES_MAX
 
 
-def test_large_entries_make_their_number_smaller() -> None:
+def test_large_entries_make_their_number_smaller():
     """The stream as a whole keeps to its bytes, and grows again when entries are small again."""
     log = DecisionLog(Names(), "s", 100_000, bytes_max=2**20)
     log.note(QUERY, ["i"], answer(0))
@@ -69,7 +67,7 @@ def test_large_entries_make_their_number_smaller() -> None:
     assert lengths(log)[-1] > 2 * large
 
 
-def test_ids_count_as_bytes() -> None:
+def test_ids_count_as_bytes():
     """A batch of 10,000 has its ids in the entry."""
     log = DecisionLog(Names(), "s", 100_000, bytes_max=2**20)
     log.note(QUERY, [f"{number:0200}" for number in range(1000)], answer(0))

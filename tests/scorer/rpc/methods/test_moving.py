@@ -1,7 +1,5 @@
 """A move in two steps, as a caller asks for it."""
 
-from typing import Any
-
 import pytest
 
 from schemas.resources import RESOURCES
@@ -16,7 +14,7 @@ from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Model, Scorer
 
 
-def scorer_with(**request: Any) -> Scorer:
+def scorer_with(**request):
     """Return a scorer with the instance a, of this request, confirmed on m0; m1 is a little busier, m2 has no room."""
     found = Scorer(
         fleet(
@@ -31,13 +29,13 @@ def scorer_with(**request: Any) -> Scorer:
     return found
 
 
-def words(scorer: Scorer, method: str, **params: Any) -> str:
+def words(scorer, method, **params):
     with pytest.raises((CallError, ValueError)) as refused:
         scorer.ask(method, **params)
     return str(refused.value)
 
 
-def test_the_same_move_again_is_a_repeat_and_another_is_refused() -> None:
+def test_the_same_move_again_is_a_repeat_and_another_is_refused():
     scorer = scorer_with()
     first = scorer.ask("update", id="a", machine="m1", move=True)
     for machine_name in ("m1", ""):
@@ -51,7 +49,7 @@ def test_the_same_move_again_is_a_repeat_and_another_is_refused() -> None:
     assert "by another move" in words(scorer, "confirm", id="a", machine="m1", move=1)
 
 
-def test_the_confirmation_of_a_move_whose_instance_ended_says_so() -> None:
+def test_the_confirmation_of_a_move_whose_instance_ended_says_so():
     scorer = scorer_with()
     scorer.ask("update", id="a", machine="m1", move=True)
     scorer.ask("release", id="a")
@@ -67,16 +65,14 @@ def test_the_confirmation_of_a_move_whose_instance_ended_says_so() -> None:
         pytest.param("cancel_move", {"cancel_move": True}, id="a cancelled move"),
     ],
 )
-def test_what_another_scorer_changed_meanwhile_is_tried_again(
-    step: str, params: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_another_scorer_changed_meanwhile_is_tried_again(step, params, monkeypatch):
     scorer = scorer_with()
     carry_out = getattr(Model, step)
     for refusals in (ATTEMPTS_MAX, 3):
         follower = scorer.service.current.follower
         left = [Transition(follower.epoch, follower.change, [], [Outcome("stale")])] * refusals
 
-        def carried_out(*given: Any, left: list[Transition] = left, **more: Any) -> Transition:
+        def carried_out(*given, left=left, **more):
             return left.pop() if left else carry_out(*given, **more)
 
         monkeypatch.setattr(Model, step, carried_out)
@@ -86,7 +82,7 @@ def test_what_another_scorer_changed_meanwhile_is_tried_again(
             assert words(scorer, "update", id="a", **params) == "'a' was changed by others 10 times"
 
 
-def test_what_else_may_change_while_it_moves() -> None:
+def test_what_else_may_change_while_it_moves():
     """A role is a fact; what grows must have room on both."""
     scorer = scorer_with(cluster="c", role="replica", ports=[7])
     scorer.ask("place", id="b", cpu=3, machine="m1")
@@ -118,20 +114,20 @@ def test_what_else_may_change_while_it_moves() -> None:
         ({"machine": "m1", "move": True, "generation": 99}, "another reservation"),
     ],
 )
-def test_a_move_that_cannot_be(params: dict[str, Any], wrong: str) -> None:
+def test_a_move_that_cannot_be(params, wrong):
     """What the first request said of its machines is upheld; a move changes nothing else."""
     assert wrong in words(scorer_with(selector="disk=ssd"), "update", id="a", **params)
 
 
-def test_a_move_may_change_its_amounts() -> None:
+def test_a_move_may_change_its_amounts():
     """The target holds the new ones, the source the old ones; each query says what it moves with."""
     scorer = scorer_with(selector="disk=ssd")
 
-    def promised() -> list[float]:
+    def promised():
         rows = scorer.ask("machines", names=["m0", "m1"])["machines"]
         return [one["resources"]["cpu"]["promised"] for one in rows]
 
-    how: dict[str, Any] = {"id": "a", "machine": "m1", "move": True}
+    how = {"id": "a", "machine": "m1", "move": True}
     rest = len(RESOURCES) - 2
     begun = scorer.ask("update", **how, cpu=3, limits={"cpu": 4}, selector="")
     assert (begun["amounts"][0], promised()) == (1.0, [1.0, 3.0])
@@ -153,7 +149,7 @@ def test_a_move_may_change_its_amounts() -> None:
     assert promised() == [0.0, 3.0]
 
 
-def test_rules_are_changed_in_place_and_hold_for_the_next_move() -> None:
+def test_rules_are_changed_in_place_and_hold_for_the_next_move():
     """What is given changes; what is empty is gone."""
     scorer = scorer_with(selector="disk=ssd")
     tolerations = [{"key": "gpu"}]
@@ -165,7 +161,7 @@ def test_rules_are_changed_in_place_and_hold_for_the_next_move() -> None:
     assert scorer.ask("update", id="a", tolerations=[])["rules"] is None
 
 
-def test_it_stays_where_it_is_best() -> None:
+def test_it_stays_where_it_is_best():
     """Without a machine the best one is chosen; where that is its own there is no move. To its own there is none."""
     scorer = scorer_with(selector="disk=ssd")
     for target in ("", "m0"):
@@ -174,7 +170,7 @@ def test_it_stays_where_it_is_best() -> None:
     assert scorer_with().ask("update", id="a", move=True)["moving"]["to"] == "m3"
 
 
-def test_it_is_not_in_its_own_way() -> None:
+def test_it_is_not_in_its_own_way():
     """Its own anti-affinity does not see it, on a machine or beyond; others see it on both."""
     apart = {"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "x"}, "topology": "disk"}]}
     scorer = scorer_with(**apart)
@@ -184,7 +180,7 @@ def test_it_is_not_in_its_own_way() -> None:
     assert [one["machine"] for one in other["candidates"]] == ["m3"]
 
 
-def test_a_confirmation_names_the_machine_with_the_move() -> None:
+def test_a_confirmation_names_the_machine_with_the_move():
     assert "give the machine" in words(scorer_with(), "confirm", id="a", move=3)
 
 
@@ -197,7 +193,7 @@ def test_a_confirmation_names_the_machine_with_the_move() -> None:
         pytest.param({"cpu": 2}, 0, id="a resize"),
     ],
 )
-def test_a_move_is_a_decision(params: dict[str, Any], decided: int) -> None:
+def test_a_move_is_a_decision(params, decided):
     """Only where a machine was chosen and something changed."""
     scorer = scorer_with()
     scorer.service.writes()
@@ -206,7 +202,7 @@ def test_a_move_is_a_decision(params: dict[str, Any], decided: int) -> None:
 
 
 @each_row("cordon", [True, False])
-def test_the_first_of_a_group_may_leave_a_drained_machine(cordon: bool) -> None:
+def test_the_first_of_a_group_may_leave_a_drained_machine(cordon):
     """It goes where the drain said, the other follows it and goes nowhere else; elsewhere it stays near the other."""
     near = {"labels": {"app": "x"}, "affinity": [{"instances": {"app": "x"}}], "memory": 1}
     of = fleet(*(machine(f"m{n}", 8, usage={"cpu": 1, "memory": 1}) for n in range(3)))
@@ -240,8 +236,8 @@ ONE = Instance(
         pytest.param({"selector": " "}, "rules.selector", " ", id="selector"),
     ],
 )
-def test_what_is_given_changes(asked: dict[str, Any], field: str, value: object) -> None:
-    new: Any = changed(ONE, read_params(Update, {"id": "a", **asked}))
+def test_what_is_given_changes(asked, field, value):
+    new = changed(ONE, read_params(Update, {"id": "a", **asked}))
     for name in field.split("."):
         new = getattr(new, name)
     assert new == value
@@ -259,12 +255,12 @@ def test_what_is_given_changes(asked: dict[str, Any], field: str, value: object)
         pytest.param({"cpu": 1e300}, "at most", id="large"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_names_its_field(asked: dict[str, Any], wrong: str) -> None:
+def test_what_cannot_be_read_names_its_field(asked, wrong):
     with pytest.raises(InvalidRequest) as refused:
         changed(ONE, read_params(Update, {"id": "a", **asked}))
     assert wrong in str(refused.value)
 
 
-def test_what_goes_with_a_move_is_a_parameter() -> None:
+def test_what_goes_with_a_move_is_a_parameter():
     assert set(SIZES) < set(Update.__struct_fields__)
     assert set(SIZES) < set(Request.__struct_fields__)

@@ -1,12 +1,9 @@
 """The answer of `risk`: which machines come first, what heats each, what is left out; and its table."""
 
-from typing import Any
-
 import pytest
 
 from schemas.process.tables import Screen
 from schemas.rpc.request import InvalidRequest
-from schemas.rpc.results import RiskResult
 from scorer.commands.machines.machine_table import soon_hot
 from scorer.rpc.methods.listings import risk
 from tests.scorer.fleets import PROFILES, fleet, machine
@@ -14,7 +11,7 @@ from tests.scorer.fleets import PROFILES, fleet, machine
 WINDOWS = [300, 3600]
 
 
-def load(name: str, recent: float, mean: float, std: float = 1.0, **more: Any) -> dict[str, Any]:
+def load(name, recent, mean, std=1.0, **more):
     """A machine of 10 cores with this CPU in the last minutes and in the hour."""
     windows = {"300": {"cpu": {"mean": recent, "std": std}}, "3600": {"cpu": {"mean": mean, "std": std}}}
     return machine(name, windows=windows, **more)
@@ -37,12 +34,12 @@ INSTANCES = (
 )
 
 
-def answer(**params: Any) -> RiskResult:
+def answer(**params):
     offline = fleet(*MACHINES, windows_s=WINDOWS, instances=list(INSTANCES))
     return risk(params, offline.inputs(PROFILES.choose("windward")))
 
 
-def test_the_hottest_come_first() -> None:
+def test_the_hottest_come_first():
     """A rising machine comes before a falling one of the same mean; stale and silent ones are left out."""
     found = answer()
     assert [row.machine for row in found.machines] == ["hot", "rising", "falling", "calm"]
@@ -52,7 +49,7 @@ def test_the_hottest_come_first() -> None:
     assert (rising.recent, rising.mean, rising.std) == pytest.approx((0.7, 0.6, 0.1))
 
 
-def test_what_heats_a_machine() -> None:
+def test_what_heats_a_machine():
     """Instances come by measured use; what no current report of the ledger's instances has is the rest."""
     hot, rising, falling, calm = answer().machines
     assert [(one.id, one.cpu) for one in rising.instances] == [("large", 4.0), ("small", 0.5)]
@@ -62,7 +59,7 @@ def test_what_heats_a_machine() -> None:
     assert (calm.instances, calm.other) == ([], pytest.approx(2.0))
 
 
-def test_what_is_asked() -> None:
+def test_what_is_asked():
     """Limit, time and number are the caller's; a limit or a number out of range is refused."""
     plain, high, soon = answer(top=2), answer(limit=0.95), answer(within_s=300)
     assert [row.machine for row in plain.machines] == ["hot", "rising"]
@@ -73,14 +70,14 @@ def test_what_is_asked() -> None:
             answer(**wrong)
 
 
-def test_no_machine() -> None:
+def test_no_machine():
     """A fleet without machines, or without data, has an empty list."""
     for offline in (fleet(), fleet(machine())):
         found = risk({}, offline.inputs(PROFILES.choose("windward")))
         assert (found.total, found.machines) == (0, [])
 
 
-def test_the_table() -> None:
+def test_the_table():
     """A line names the machine, its chance, its load, the trend and what heats it; the last line says of what."""
     lines = soon_hot(answer(), Screen(200)).splitlines()
     line = next(each for each in lines if each.startswith("rising"))

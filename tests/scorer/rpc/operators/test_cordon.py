@@ -1,7 +1,5 @@
 """Cordons by query: the same machines and the same entries as the command's, once a query."""
 
-from typing import Any
-
 import msgspec
 import pytest
 
@@ -15,7 +13,7 @@ from tests.scorer.rpc.test_results import Scorer
 
 
 @pytest.fixture
-def scorer() -> Scorer:
+def scorer():
     """Two machines in one rack and one in another."""
     racks = {"a1": "r1", "a2": "r1", "b1": "r2"}
     return Scorer(fleet(*(machine(name, usage={"cpu": 1}, labels={"rack": rack}) for name, rack in racks.items())))
@@ -32,7 +30,7 @@ def scorer() -> Scorer:
         ({"machines": ["c9"], "ahead": True}, ["c9"]),
     ],
 )
-def test_which_machines(scorer: Scorer, asked: dict[str, Any], machines: list[str]) -> None:
+def test_which_machines(scorer, asked, machines):
     """By names, globs and a selector, each once; their entries say so, and no longer after the way back."""
     found = scorer.ask("cordon", **asked)
     assert found == {"rules": {name: {"cordon": True} for name in machines}, "dry_run": False}
@@ -41,7 +39,7 @@ def test_which_machines(scorer: Scorer, asked: dict[str, Any], machines: list[st
     assert scorer.rules.entries == dict.fromkeys(machines, b"")
 
 
-def test_other_rules_stay(scorer: Scorer) -> None:
+def test_other_rules_stay(scorer):
     """Those of a newer release, too."""
     scorer.rules.entries["a1"] = b'{"labels":{"disk":"ssd"},"newer":[]}'
     scorer.rules.entries["a2"] = b'{"newer":7}'
@@ -50,15 +48,15 @@ def test_other_rules_stay(scorer: Scorer) -> None:
     assert msgspec.json.decode(scorer.rules.entries["a2"]) == {"newer": 7, "cordon": True}
 
 
-def test_a_dry_run_changes_nothing(scorer: Scorer) -> None:
+def test_a_dry_run_changes_nothing(scorer):
     assert scorer.ask("cordon", machines=["a1"], dry_run=True) == {"rules": {"a1": {"cordon": True}}, "dry_run": True}
     assert scorer.rules.entries == {}
 
 
-def test_the_same_query_acts_once(scorer: Scorer) -> None:
+def test_the_same_query_acts_once(scorer):
     """It gets the same answer again, also when the machine has been uncordoned meanwhile; that stays."""
 
-    def ask(query_id: str, method: str) -> bytes:
+    def ask(query_id, method):
         query = Query(id=query_id, method=method, deadline=9e9, params=msgspec.Raw(b'{"machines":["a1"]}'))
         return run_to_end(scorer.service.steps(query))
 
@@ -81,7 +79,7 @@ def test_the_same_query_acts_once(scorer: Scorer) -> None:
         ({"machine": ["a1"]}, "machine"),
     ],
 )
-def test_refused(scorer: Scorer, asked: dict[str, Any], error: str) -> None:
+def test_refused(scorer, asked, error):
     with pytest.raises((InvalidRequest, CallError), match=error):
         scorer.ask("cordon", **asked)
     assert scorer.rules.entries == {}

@@ -1,8 +1,5 @@
 """The collectors together; CPU time from `/proc/stat`, memory from `/proc/meminfo`."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import psutil
 import pytest
 
@@ -15,9 +12,7 @@ from streams.agent.settings import AgentSettings
 from tests.rows import each_row
 
 
-def test_cpu_is_the_busy_share_of_the_time_counted_times_the_cores(
-    use_proc: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
-):
+def test_cpu_is_the_busy_share_of_the_time_counted_times_the_cores(use_proc, monkeypatch):
     """940 of 2,000 ticks were busy on four cores: user, system, interrupts and steal; guest is not counted twice."""
     monkeypatch.setattr(psutil, "cpu_count", lambda: 4)
     use_proc("before")
@@ -34,7 +29,7 @@ def test_cpu_is_the_busy_share_of_the_time_counted_times_the_cores(
         ("user time of idle cores, node_exporter #1090", CpuTimes(9.99, 14.0, 4), 0.0),
     ],
 )
-def test_time_that_falls_a_little_is_no_loss(name: str, now: CpuTimes, usage: float):
+def test_time_that_falls_a_little_is_no_loss(name, now, usage):
     """Kernels put it right by some ticks: the cores are as busy, or as idle, as they can be."""
     assert Cpu().parse(CpuTimes(10, 10, 4), now, elapsed_s=1.0) == Reading(usage, 4.0), name
 
@@ -49,14 +44,14 @@ def test_time_that_falls_a_little_is_no_loss(name: str, now: CpuTimes, usage: fl
         pytest.param(CpuTimes(10, 10, 4), CpuTimes(10.5, 19, 4), id="more than the cores had time for"),
     ],
 )
-def test_cpu_has_no_reading(before: CpuTimes, now: CpuTimes):
+def test_cpu_has_no_reading(before, now):
     """Counters that went back, stood still, or counted more than the time allows."""
     assert Cpu().parse(None, now, elapsed_s=1.0) is None
     with pytest.raises(NoReadingError):
         Cpu().parse(before, now, elapsed_s=1.0)
 
 
-def test_memory_is_total_less_available(use_proc: Callable[[str], None]):
+def test_memory_is_total_less_available(use_proc):
     """Page cache that can be given back is not in use; one read is enough."""
     use_proc("after")
     assert Memory().parse(None, Memory().read(), elapsed_s=0.0) == Reading(10 * 2**30, 16 * 2**30)
@@ -69,7 +64,7 @@ def test_memory_is_total_less_available(use_proc: Callable[[str], None]):
         pytest.param(MemoryBytes(100, -5), Reading(100, 100), id="less than nothing available"),
     ],
 )
-def test_memory_is_never_negative_nor_more_than_there_is(now: MemoryBytes, reading: Reading):
+def test_memory_is_never_negative_nor_more_than_there_is(now, reading):
     """What the kernel estimates badly is kept within the machine."""
     assert Memory().parse(None, now, elapsed_s=1.0) == reading
 
@@ -85,9 +80,7 @@ def test_memory_is_never_negative_nor_more_than_there_is(now: MemoryBytes, readi
         ("a container, set", 1.0, "5 4 0:3 /x /etc/hostname rw - ext4 /dev/sda rw", 5_120),
     ],
 )
-def test_the_cache_of_zfs_counts_as_available(
-    name: str, share: float | None, mounts: str, used: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_cache_of_zfs_counts_as_available(name, share, mounts, used, tmp_path, monkeypatch):
     """What it has above its least size; in a container it is the host's, and counts only when it is set.
 
     Sources: openzfs #10255, htop #1002, telegraf #15663; lxcfs's mount by its README.

@@ -1,8 +1,6 @@
 """Reading the disks' busy time."""
 
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +9,7 @@ from streams.agent.rises import ImpossibleRiseError, NoReadingError
 from tests.rows import each_row
 
 
-def disks(folder: Path, *physical: str, virtual: tuple[str, ...] = ()) -> Path:
+def disks(folder, *physical, virtual=()):
     """Write a /sys/block with these disks; return it."""
     for name in (*physical, *virtual):
         (folder / name).mkdir(parents=True)
@@ -20,7 +18,7 @@ def disks(folder: Path, *physical: str, virtual: tuple[str, ...] = ()) -> Path:
     return folder
 
 
-def read_disk(disk: Disk, use_proc: Callable[[str], None], elapsed_s: float = 5.0) -> Reading | None:
+def read_disk(disk, use_proc, elapsed_s=5.0):
     """Return the reading between the two moments of tests/proc."""
     use_proc("before")
     before = disk.read()
@@ -39,20 +37,18 @@ VIRTUAL = ("loop0", "dm-0", "md0", "zram0")
         pytest.param(("vda",), 0.05, id="the disk of a virtual machine"),
     ],
 )
-def test_disk_is_the_busy_share_of_the_busiest(
-    use_proc: Callable[[str], None], tmp_path: Path, physical: tuple[str, ...], share: float
-):
+def test_disk_is_the_busy_share_of_the_busiest(use_proc, tmp_path, physical, share):
     """Milliseconds busy over milliseconds passed, of the physical disk with most; the whole is 1."""
     disk = Disk(sysfs=disks(tmp_path, *physical, virtual=VIRTUAL))
     assert read_disk(disk, use_proc) == (pytest.approx(share), 1.0)
 
 
-def test_disk_is_never_busier_than_the_time(use_proc: Callable[[str], None], tmp_path: Path):
+def test_disk_is_never_busier_than_the_time(use_proc, tmp_path):
     """The kernel's grain may count a little more than has passed."""
     assert read_disk(Disk(sysfs=disks(tmp_path, "sda")), use_proc, elapsed_s=3.49) == (1.0, 1.0)
 
 
-def test_a_machine_without_a_disk_has_no_reading(use_proc: Callable[[str], None], tmp_path: Path):
+def test_a_machine_without_a_disk_has_no_reading(use_proc, tmp_path):
     """Nothing physical, so the resource is left out, not idle."""
     with pytest.raises(NoReadingError, match="no physical disk"):
         read_disk(Disk(sysfs=disks(tmp_path, virtual=VIRTUAL)), use_proc)
@@ -66,7 +62,7 @@ def test_a_machine_without_a_disk_has_no_reading(use_proc: Callable[[str], None]
         pytest.param({"sda": 5}, {"sda": 6}, 0.0, id="no time passed"),
     ],
 )
-def test_disk_has_no_reading(before: dict[str, int] | None, now: dict[str, int], elapsed_s: float):
+def test_disk_has_no_reading(before, now, elapsed_s):
     """A first read, counters that went back, disks not seen both times."""
     assert Disk().parse(before, now, elapsed_s) is None
 
@@ -80,7 +76,7 @@ def test_disk_has_no_reading(before: dict[str, int] | None, now: dict[str, int],
         ("beyond 32 bits", {"sda": 2**32 + 10}, {"sda": 5}),
     ],
 )
-def test_an_impossible_rise_is_no_reading(name: str, before: dict[str, int], now: dict[str, int]):
+def test_an_impossible_rise_is_no_reading(name, before, now):
     """Busy for longer than the time that passed, or less than before. Made, by iostats.rst: counters may be reset."""
     with pytest.raises(ImpossibleRiseError):
         Disk().parse(before, now, 1.0)
@@ -92,7 +88,7 @@ def test_a_counter_of_32_bits_is_exact():
 
 
 SDA = "8 0 sda 1 0 2 3 4 0 5 6 0 {busy} 12"
-LINES: list[tuple[str, str, dict[str, int]]] = [
+LINES = [
     # name, lines, busy times of the disks sda and cciss/c0d0
     ("14 fields", SDA.format(busy=7), {"sda": 7}),
     ("18 fields: discards", SDA.format(busy=7) + " 0 0 0 0", {"sda": 7}),
@@ -110,9 +106,7 @@ LINES: list[tuple[str, str, dict[str, int]]] = [
 
 
 @each_row(("name", "text", "busy"), LINES)
-def test_one_broken_line_costs_only_itself(
-    name: str, text: str, busy: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_one_broken_line_costs_only_itself(name, text, busy, tmp_path, monkeypatch):
     """The lines that kernels, lxcfs and controllers write.
 
     Sources: Documentation/admin-guide/iostats.rst; lxcfs #427 and #589, psutil #2148; openvstorage #1496 and
@@ -130,9 +124,9 @@ def test_a_disk_that_came_counts_from_its_second_read():
     assert Disk().parse({"sda": 0}, {"sda": 100, "sdb": 9_000}, 1.0) == Reading(0.1, 1.0)
 
 
-def test_a_new_name_is_looked_up(use_proc: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_new_name_is_looked_up(use_proc, tmp_path, monkeypatch):
     """`/sys/block` is asked when the names in the counters change, and not every second."""
-    asked: list[str] = []
+    asked = []
     monkeypatch.setattr(
         "streams.agent.collectors.disk.is_physical", lambda _, name: not asked.append(name) and name == "sda"
     )

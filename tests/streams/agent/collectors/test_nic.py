@@ -1,13 +1,10 @@
 """Reading the network interfaces."""
 
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from streams.agent.collectors import Nic, Reading
+from streams.agent.collectors import Nic
 from streams.agent.collectors.nic import Traffic, choose, read_link
 from streams.agent.rises import NoReadingError
 from tests.rows import each_row
@@ -16,7 +13,7 @@ from tests.streams.agent.conftest import Sysfs
 GIGABIT = 1e9 / 8
 
 
-def read_nic(nic: Nic, use_proc: Callable[[str], None], elapsed_s: float = 5.0) -> Reading | None:
+def read_nic(nic, use_proc, elapsed_s=5.0):
     """Return the reading between the two moments of tests/proc."""
     use_proc("before")
     before = nic.read()
@@ -24,14 +21,14 @@ def read_nic(nic: Nic, use_proc: Callable[[str], None], elapsed_s: float = 5.0) 
     return nic.parse(before, nic.read(), elapsed_s)
 
 
-def test_nic_is_the_busier_direction_over_the_physical_interfaces(use_proc: Callable[[str], None], sysfs: Sysfs):
+def test_nic_is_the_busier_direction_over_the_physical_interfaces(use_proc, sysfs):
     """505 MB were received and 110 MB sent in 5 s over two links of 1 Gbit/s; bridge, veth and lo do not count."""
     sysfs.add("lo", physical=False).add("br0", physical=False).add("vethab", physical=False, speed="10000")
     sysfs.add("eth0", master="br0").add("eth1")
     assert read_nic(Nic(sysfs=sysfs.folder), use_proc) == (pytest.approx(505e6 / 5), 2 * GIGABIT)
 
 
-def test_nic_counts_a_bond_in_place_of_its_slaves(use_proc: Callable[[str], None], sysfs: Sysfs):
+def test_nic_counts_a_bond_in_place_of_its_slaves(use_proc, sysfs):
     """The bond has the counters of both slaves and the speed its mode allows; the slaves would count it all twice."""
     sysfs.add("bond0", physical=False, bond=True, speed="1000")
     sysfs.add("eth0", master="bond0").add("eth1", master="bond0")
@@ -49,9 +46,7 @@ def test_nic_counts_a_bond_in_place_of_its_slaves(use_proc: Callable[[str], None
         pytest.param("-1", {"eth0": 2e9, "*": 3e9}, 2e9, id="its own before the one for all"),
     ],
 )
-def test_nic_speed(
-    use_proc: Callable[[str], None], sysfs: Sysfs, speed: str | None, speeds: dict[str, float], capacity: float
-):
+def test_nic_speed(use_proc, sysfs, speed, speeds, capacity):
     """A speed is the interface's configured one, else the kernel's, else the configured one for all.
 
     Sources of what the kernel says: node_exporter #1967, zero-os/0-core #713, sysstat_mail_report #1.
@@ -60,20 +55,20 @@ def test_nic_speed(
     assert read_nic(Nic(speeds=speeds, sysfs=sysfs.folder), use_proc) == (pytest.approx(1e8), capacity)
 
 
-def test_nic_without_any_speed_has_no_capacity(use_proc: Callable[[str], None], sysfs: Sysfs):
+def test_nic_without_any_speed_has_no_capacity(use_proc, sysfs):
     """Nobody knows the speed: the capacity is None, so the resource is left out and not idle."""
     sysfs.add("eth0", speed="-1")
     with pytest.raises(NoReadingError, match="set nic_speed"):
         read_nic(Nic(sysfs=sysfs.folder), use_proc)
 
 
-def test_nic_leaves_an_interface_of_unknown_speed_out(use_proc: Callable[[str], None], sysfs: Sysfs):
+def test_nic_leaves_an_interface_of_unknown_speed_out(use_proc, sysfs):
     """Its traffic is not held against the others' capacity."""
     sysfs.add("eth0", speed="-1").add("eth1")
     assert read_nic(Nic(sysfs=sysfs.folder), use_proc) == (pytest.approx(100e6 / 5), GIGABIT)
 
 
-def test_nic_counts_every_interface_when_the_capacity_is_given(use_proc: Callable[[str], None], sysfs: Sysfs):
+def test_nic_counts_every_interface_when_the_capacity_is_given(use_proc, sysfs):
     """With the machine's capacity set as a whole no single speed is needed."""
     sysfs.add("eth0", speed="-1").add("eth1", speed="-1")
     reading = read_nic(Nic(sysfs=sysfs.folder, capacity_given=True), use_proc)
@@ -91,9 +86,7 @@ def test_nic_counts_every_interface_when_the_capacity_is_given(use_proc: Callabl
         pytest.param("eth", None, [], id="the whole name must match"),
     ],
 )
-def test_nic_choice(
-    use_proc: Callable[[str], None], sysfs: Sysfs, include: str | None, exclude: str | None, names: list[str]
-):
+def test_nic_choice(use_proc, sysfs, include, exclude, names):
     """Include replaces the physical interfaces, exclude takes away; a virtual function is not physical."""
     sysfs.add("lo", physical=False).add("br0", physical=False).add("eth0").add("eth1").add("eth2", state="down")
     sysfs.add("vf0", virtual_function=True)
@@ -120,7 +113,7 @@ def test_nic_choice(
         ),
     ],
 )
-def test_nic_counters(before: Traffic | None, now: Traffic, usage: float | None):
+def test_nic_counters(before, now, usage):
     """A counter of 32 bits that wraps is exact; an interface that came or went is not counted across its change."""
     reading = Nic().parse(before, now, elapsed_s=2.0)
     assert (reading and reading.usage) == usage
@@ -137,7 +130,7 @@ def test_nic_counters(before: Traffic | None, now: Traffic, usage: float | None)
         ("no interface", Traffic({}, {}, None), Traffic({}, {}, None)),
     ],
 )
-def test_nic_has_no_reading(name: str, before: Traffic, now: Traffic):
+def test_nic_has_no_reading(name, before, now):
     """A counter that went back, or rose by more than its link carries; nothing that counts.
 
     Sources: node_exporter #1318, Diamond #663 (interfaces are reset); the leaps are made.
@@ -146,8 +139,8 @@ def test_nic_has_no_reading(name: str, before: Traffic, now: Traffic):
         Nic().parse(before, now, elapsed_s=2.0)
 
 
-VIRTUAL: dict[str, Any] = {"physical": False}
-HOSTS: dict[str, tuple[list[tuple[str, dict[str, Any]]], list[str]]] = {
+VIRTUAL = {"physical": False}
+HOSTS = {
     "Azure: the virtual function is under the synthetic interface": (
         [("eth0", {"ifindex": "2", "iflink": "2"}), ("enP30832s1", {"master": "eth0", "virtual_function": False})],
         ["eth0"],
@@ -226,9 +219,7 @@ failover.c, Documentation/networking/{switchdev,representors,dsa}, mlx5 devlink 
 
 
 @each_row("number, links, names", [(n, *row) for n, row in enumerate(HOSTS.values())], HOSTS)
-def test_the_kernel_says_which_interfaces_are_the_same_traffic(
-    tmp_path: Path, number: int, links: list[tuple[str, dict[str, Any]]], names: list[str]
-) -> None:
+def test_the_kernel_says_which_interfaces_are_the_same_traffic(tmp_path, number, links, names):
     """By master, link, port name, bus and parent; never by name."""
     sysfs = Sysfs(tmp_path / str(number) / "net")
     for name, more in links:
@@ -237,7 +228,7 @@ def test_the_kernel_says_which_interfaces_are_the_same_traffic(
     assert sorted(link.name for link in found) == names
 
 
-def test_a_virtual_function_whose_parent_has_no_interface_counts(sysfs: Sysfs) -> None:
+def test_a_virtual_function_whose_parent_has_no_interface_counts(sysfs):
     """Its parent is given to another driver, so nothing else here counts the traffic."""
     sysfs.add("eth0", virtual_function=True)
     (sysfs.folder / "eth0/device/physfn/net").mkdir()

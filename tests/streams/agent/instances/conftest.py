@@ -1,13 +1,11 @@
 """A made-up machine for each test."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.streams.agent.instances.tree import Tree
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Tree:
+def tree(tmp_path):
     """Return a machine without instances."""
     return Tree(tmp_path / "machine")

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,10 +14,10 @@ from streams.agent.instances.cgroup import find_root, io_bytes, pids, read_cgrou
 from streams.agent.instances.counters import NO_PROCESS, Counters
 from streams.agent.instances.meter import Found, Meter
 from tests.rows import each_row
-from tests.streams.agent.instances.tree import MIB, Tree
+from tests.streams.agent.instances.tree import MIB
 
 
-def test_every_figure_is_read(tree: Tree) -> None:
+def test_every_figure_is_read(tree):
     """CPU seconds, memory less the cache that is not in use, bytes by device."""
     io = "8:0 rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0 dios=0\n7:0 \n259:1 rbytes=10 wbytes=0\n"
     tree.group("a.service", cpu_s=1.5, memory=3 * MIB, cache=MIB, io=io)
@@ -26,26 +25,26 @@ def test_every_figure_is_read(tree: Tree) -> None:
     assert read == Counters(cpu_s={NO_PROCESS: 1.5}, memory=2.0 * MIB, io={"8:0": 4608, "259:1": 10})
 
 
-def test_a_controller_that_is_off_is_not_known(tree: Tree) -> None:
+def test_a_controller_that_is_off_is_not_known(tree):
     """None, never 0; CPU time is counted in every group."""
     tree.group("a.service", cpu_s=2.0, memory=None, io=None)
     assert read_cgroup(tree.groups / "a.service") == Counters(cpu_s={NO_PROCESS: 2.0})
 
 
-def test_a_group_that_is_gone_is_an_error(tree: Tree) -> None:
+def test_a_group_that_is_gone_is_an_error(tree):
     """For the caller to count."""
     with pytest.raises(FileNotFoundError):
         read_cgroup(tree.groups / "gone.service")
 
 
-def test_odd_contents() -> None:
+def test_odd_contents():
     """More cache than memory is no memory; a line that a kernel may leave half empty is passed over."""
     assert working_set("100", "inactive_file 200") == 0.0
     assert working_set("100", None) == 100.0
     assert io_bytes("8:16 \n") == {}
 
 
-def test_processes_of_a_group_or_of_what_is_below(tree: Tree) -> None:
+def test_processes_of_a_group_or_of_what_is_below(tree):
     """A pod has none itself, its containers have."""
     tree.group("pod")
     tree.group("pod/a")
@@ -54,7 +53,7 @@ def test_processes_of_a_group_or_of_what_is_below(tree: Tree) -> None:
     assert pids(tree.groups / "pod/a") == []
 
 
-def test_the_root_alone_and_beside_version_1(tmp_path: Path) -> None:
+def test_the_root_alone_and_beside_version_1(tmp_path):
     """Neither: None."""
     assert find_root(tmp_path) is None
     beside = tmp_path / "sys/fs/cgroup/unified"
@@ -64,7 +63,7 @@ def test_the_root_alone_and_beside_version_1(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(find_root(Path("/")) is None, reason="no control groups of version 2 here")
-def test_the_root_group_of_this_machine_is_read() -> None:
+def test_the_root_group_of_this_machine_is_read():
     """Whatever its kernel: CPU time is there wherever the group has a ``cpu.stat``."""
     root = find_root(Path("/"))
     groups = [path for path in root.iterdir() if (path / "cpu.stat").is_file()]
@@ -93,7 +92,7 @@ def test_the_root_group_of_this_machine_is_read() -> None:
         ("nothing", "", {}),
     ],
 )
-def test_a_figure_is_that_of_the_device_before_it(name: str, text: str, found: dict[str, int | None] | None) -> None:
+def test_a_figure_is_that_of_the_device_before_it(name, text, found):
     """The texts of ``io.stat`` that kernels 5.4 to 6.17 write; what is torn is not known, never 0.
 
     Sources: lxd #10052 and #18609, green-metrics-tool #1837; ``cost.``: cgroup-v2.rst. Torn in a figure: made.
@@ -101,7 +100,7 @@ def test_a_figure_is_that_of_the_device_before_it(name: str, text: str, found: d
     assert io_bytes(text) == found, name
 
 
-def test_a_file_that_cannot_be_read_costs_its_own_figure(tree: Tree) -> None:
+def test_a_file_that_cannot_be_read_costs_its_own_figure(tree):
     """The others of the group are there."""
     for file, read in (
         ("cpu.stat", Counters(None, 1.0 * MIB, {"8:0": 3})),
@@ -128,17 +127,16 @@ sys.stdin.readline()
 """Waits for a line, uses a known time of CPU and 32 MiB, says how much it was, and waits to be ended."""
 
 
-def writable_root() -> Path | None:
+def writable_root():
     """Where a group can be made; None: nowhere."""
     root = find_root(Path("/"))
     return root if root is not None and os.access(root, os.W_OK) and os.geteuid() == 0 else None
 
 
 @pytest.fixture
-def group() -> Iterator[Path]:
+def group():
     """A new group, with the memory controller where this kernel's version 2 has it."""
     root = writable_root()
-    assert root is not None
     if "memory" in (root / "cgroup.controllers").read_text().split():
         with suppress(OSError):  # a root that is not the machine's own may not pass it on
             (root / "cgroup.subtree_control").write_text("+memory")
@@ -153,13 +151,12 @@ def group() -> Iterator[Path]:
 @pytest.mark.skipif(
     writable_root() is None, reason="NOT RUN: no control groups of version 2 in which this user may make one"
 )
-def test_what_a_process_in_a_group_uses_is_what_is_read(group: Path) -> None:
+def test_what_a_process_in_a_group_uses_is_what_is_read(group):
     """CPU time as the process itself counts it; memory where its controller is on; the id is the unit's name."""
     meter = Meter(Found(cgroup_root=group.parent), lambda _: (None, None), Counter())
     with subprocess.Popen(
         [sys.executable, "-c", WORK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
-        assert child.stdout is not None
         (group / "cgroup.procs").write_text(str(child.pid))
         before = meter.read(0.0)
         child.stdin.write("\n")
@@ -169,13 +166,10 @@ def test_what_a_process_in_a_group_uses_is_what_is_read(group: Path) -> None:
         child.stdin.write("\n")
         child.stdin.close()
         assert child.wait(30) == 0
-    own = now.instances[group.stem]
-    assert own.cpu_s is not None
     cpu = meter.between(before, now, 10.0).entries[group.stem].cpu
     assert cpu == pytest.approx(used_s / 10.0, rel=0.25)  # the kernel counts what the interpreter does around it, too
     assert cpu >= BUSY_S / 10.0 * 0.95
     if (group / "memory.current").exists():
-        assert counters.memory is not None
         assert counters.memory >= 32 << 20
     else:
         assert counters.memory is None

@@ -1,7 +1,5 @@
 """Means between two moments: what is not known stays unknown, what went back is said."""
 
-from typing import Any
-
 import pytest
 
 from schemas.messages.sample import InstanceMeans
@@ -11,7 +9,7 @@ from tests.rows import each_row
 
 DISK = BusiestDisk("8:0", 0.5, 1000)
 A, B = (10, 100), (11, 200)
-ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+ROWS = [
     # name, before, now, means over 10 s
     ("a group's CPU", {"cpu_s": {NO_PROCESS: 5.0}}, {"cpu_s": {NO_PROCESS: 25.0}}, {"cpu": 2.0}),
     ("CPU of processes", {"cpu_s": {A: 5.0}}, {"cpu_s": {A: 6.0}}, {"cpu": 0.1}),
@@ -33,7 +31,7 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
 
 
 @each_row(("name", "before", "now", "means"), ROWS)
-def test_means(name: str, before: dict[str, Any], now: dict[str, Any], means: dict[str, float]) -> None:
+def test_means(name, before, now, means):
     """By resource; what the row does not say is None. The rows are made, by the states of `Counters`."""
     assert means_of(Counters(**before), Counters(**now), 10.0, DISK) == (InstanceMeans(**means), False), name
 
@@ -51,23 +49,23 @@ def test_means(name: str, before: dict[str, Any], now: dict[str, Any], means: di
         ("traffic that leaps", {"net": (9, 9)}, {"net": (2**63, 9)}),
     ],
 )
-def test_a_counter_that_went_back_is_said(name: str, before: dict[str, Any], now: dict[str, Any]) -> None:
+def test_a_counter_that_went_back_is_said(name, before, now):
     """It is never a negative mean, nor a mean of what was counted since."""
     found, went_back = means_of(Counters(**before), Counters(**now), 10.0, DISK)
     assert (found, went_back) == (InstanceMeans(), True)
 
 
-def _disk(moved: int, busy_ms: int) -> DiskLine:
+def _disk(moved, busy_ms):
     return DiskLine("sda", "8:0", moved, busy_ms)
 
 
-def test_a_counter_that_went_back_costs_its_own_figure() -> None:
+def test_a_counter_that_went_back_costs_its_own_figure():
     """The CPU of an instance is known, though its traffic was reset."""
     before, now = Counters({NO_PROCESS: 1.0}, 7.0, {"8:0": 0}, (9, 9)), Counters({NO_PROCESS: 3.0}, 7.0, {}, (9, 1))
     assert means_of(before, now, 10.0, DISK) == (InstanceMeans(cpu=0.2, memory=7.0, disk=0.0), True)
 
 
-def test_an_instance_seen_first_has_memory_alone() -> None:
+def test_an_instance_seen_first_has_memory_alone():
     """Since when its counters count is not known."""
     assert means_of(None, Counters({NO_PROCESS: 9.0}, 7.0, {"8:0": 5}, (1, 1)), 10.0, DISK) == (
         InstanceMeans(memory=7.0),
@@ -75,7 +73,7 @@ def test_an_instance_seen_first_has_memory_alone() -> None:
     )
 
 
-def test_the_busiest_disk() -> None:
+def test_the_busiest_disk():
     """By its share of time, at most 1; a disk seen once, or counters that went back, are none."""
     before = {"8:0": _disk(0, 0), "8:16": _disk(50, 1000)}
     now = {"8:0": _disk(500, 2000), "8:16": _disk(60, 9000), "8:32": _disk(0, 99_000)}

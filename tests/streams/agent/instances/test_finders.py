@@ -20,15 +20,14 @@ from streams.agent.instances.processes import (
     read_processes,
     with_children,
 )
-from tests.streams.agent.instances.tree import Tree
 
 
-def mains(tree: Tree, *finders: Command | Environment | Port, files: tuple[PidFile, ...] = ()) -> dict[int, str]:
+def mains(tree, *finders, files=()):
     """Find on a made-up machine."""
     return main_processes(tree.root, read_processes(tree.root).values(), files, finders)
 
 
-def test_pid_files(tree: Tree) -> None:
+def test_pid_files(tree):
     """One by name, several by a star; a file of a process that is gone, or of no number, is none."""
     folder = tree.root / "run/redis"
     folder.mkdir(parents=True)
@@ -41,7 +40,7 @@ def test_pid_files(tree: Tree) -> None:
     assert mains(tree, files=(PidFile("/run/nowhere/*.pid"),)) == {}
 
 
-def test_command_lines(tree: Tree) -> None:
+def test_command_lines(tree):
     """Words joined by spaces; an id that cannot be one is left out."""
     tree.process(10, command="/usr/bin/redis-server 0.0.0.0:7001")
     tree.process(11, command="/usr/bin/redis-server 0.0.0.0:7002")
@@ -50,14 +49,14 @@ def test_command_lines(tree: Tree) -> None:
     assert mains(tree, Command(re.compile("vi( ).*"))) == {}
 
 
-def test_environments(tree: Tree) -> None:
+def test_environments(tree):
     """The variable itself, not one whose name ends like it."""
     tree.process(10, environ="PATH=/bin INSTANCE=redis-1")
     tree.process(11, environ="MY_INSTANCE=redis-2")
     assert mains(tree, Environment("INSTANCE")) == {10: "redis-1"}
 
 
-def test_a_pid_file_comes_first(tree: Tree) -> None:
+def test_a_pid_file_comes_first(tree):
     """Then the finders in their order: a process is of one instance."""
     (tree.root / "a.pid").write_text("10")
     tree.process(10, command="redis-server :1", environ="I=second")
@@ -66,7 +65,7 @@ def test_a_pid_file_comes_first(tree: Tree) -> None:
     assert mains(tree, *finders, files=(PidFile("/a.pid", "first"),)) == {10: "first", 11: "2"}
 
 
-def test_sockets_that_listen() -> None:
+def test_sockets_that_listen():
     """Inode and port of those alone."""
     text = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1B59 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1 0 100 0 0 10 0
@@ -75,7 +74,7 @@ def test_sockets_that_listen() -> None:
     assert listening(text) == {"4242": 7001}
 
 
-def test_a_real_process_is_found_by_command_environment_and_port() -> None:
+def test_a_real_process_is_found_by_command_environment_and_port():
     """On the real ``/proc``: a process of our own user, so that no privilege is asked for."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -85,7 +84,7 @@ def test_a_real_process_is_found_by_command_environment_and_port() -> None:
         command = [sys.executable, "-c", code, f"--instance=db-{port}"]
         environ = {**os.environ, "WINDWARD_TEST_INSTANCE": f"env-{port}"}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        with subprocess.Popen(command, env=environ, pass_fds=[server.fileno()], **pipes) as child:  # type: ignore[call-overload]
+        with subprocess.Popen(command, env=environ, pass_fds=[server.fileno()], **pipes) as child:
             child.stdout.readline()
             processes = read_processes(Path("/"))
             alone = {child.pid: processes[child.pid]}
@@ -100,20 +99,20 @@ def test_a_real_process_is_found_by_command_environment_and_port() -> None:
 
 
 @pytest.mark.parametrize("path", ["/proc/net/tcp", "/proc/net/tcp6"])
-def test_the_real_table_of_sockets_is_read(path: str) -> None:
+def test_the_real_table_of_sockets_is_read(path):
     """Ports are ports."""
     if Path(path).exists():
         assert all(0 < port < 65_536 for port in listening(Path(path).read_text()).values())
 
 
-def test_a_process_with_a_hard_name_is_read(tree: Tree) -> None:
+def test_a_process_with_a_hard_name_is_read(tree):
     """Brackets and spaces in it; a process that is half gone is left out."""
     tree.process(7, parent=3, cpu_ticks=5 * TICKS_HZ, pages=4, start=99)
     (tree.root / "proc/8").mkdir()
     assert read_processes(tree.root) == {7: Process(7, 3, 99, 5.0, 4 * PAGE_BYTES)}
 
 
-def test_children_belong_to_the_instance_that_started_them(tree: Tree) -> None:
+def test_children_belong_to_the_instance_that_started_them(tree):
     """But for the main process of another instance, and what that started."""
     for pid, parent in ((10, 1), (11, 10), (12, 11), (20, 10), (21, 20), (30, 1)):
         tree.process(pid, parent)
@@ -123,21 +122,21 @@ def test_children_belong_to_the_instance_that_started_them(tree: Tree) -> None:
     }  # fmt: skip
 
 
-def test_processes_count_together_and_once() -> None:
+def test_processes_count_together_and_once():
     """CPU by process, memory as a sum."""
     a, b = Process(1, 0, 5, 2.0, 100), Process(2, 1, 6, 3.0, 50)
     counters = counters_of([a, b, a])
     assert (counters.cpu_s, counters.memory) == ({(1, 5): 2.0, (2, 6): 3.0}, 150.0)
 
 
-def test_control_groups_of_processes(tree: Tree) -> None:
+def test_control_groups_of_processes(tree):
     """Of version 2 alone; a path that leads up first is read, too."""
     tree.process(7, group="system.slice/redis.service")
     tree.process(8, group="../../system.slice/a.service/")
     assert groups_of(tree.root, [7, 8, 9]) == {"system.slice/redis.service", "system.slice/a.service"}
 
 
-def test_this_process_is_read_as_it_is() -> None:
+def test_this_process_is_read_as_it_is():
     """On the real ``/proc``: parent, CPU time and memory of the process that runs this test."""
     spent = time.process_time()
     found = read_processes(Path("/"))[os.getpid()]

@@ -11,9 +11,9 @@ from schemas.messages.sample import InstanceMeans
 from streams.agent.__main__ import MachineTotals
 from streams.agent.collectors.disk import DiskLine
 from streams.agent.instances.finders import Command
-from streams.agent.instances.meter import Found, Measured, Meter, own_network, parse_disks, read_disks
+from streams.agent.instances.meter import Found, Meter, own_network, parse_disks, read_disks
 from streams.agent.instances.processes import PAGE_BYTES, TICKS_HZ
-from tests.streams.agent.instances.tree import MIB, Tree
+from tests.streams.agent.instances.tree import MIB
 
 A, B = "system.slice/redis-a.service", "system.slice/redis-b.service"
 
@@ -21,19 +21,19 @@ A, B = "system.slice/redis-a.service", "system.slice/redis-b.service"
 class Machine:
     """A meter on a made-up machine, and what it counted."""
 
-    def __init__(self, tree: Tree, **found: object) -> None:
+    def __init__(self, tree, **found):
         self.totals = (4.0, 100.0 * MIB)
-        self.troubles: Counter[str] = Counter()
-        self.meter = Meter(Found(root=tree.root, **found), lambda _: self.totals, self.troubles)  # type: ignore[arg-type]
+        self.troubles = Counter()
+        self.meter = Meter(Found(root=tree.root, **found), lambda _: self.totals, self.troubles)
         self.before = self.meter.read(0.0)
 
-    def after(self, seconds: float = 10.0) -> Measured:
+    def after(self, seconds=10.0):
         """Return what was used since the read before."""
         before, self.before = self.before, self.meter.read(seconds)
         return self.meter.between(before, self.before, seconds)
 
 
-def test_instances_and_what_belongs_to_none(tree: Tree) -> None:
+def test_instances_and_what_belongs_to_none(tree):
     """By unit name, without any setting; the system is the machine less its instances."""
     tree.unit("cron.service")
     tree.disk("sda", "8:0", 0, 0)
@@ -56,7 +56,7 @@ def test_instances_and_what_belongs_to_none(tree: Tree) -> None:
     assert machine.troubles == Counter(vanished=0)
 
 
-def test_a_new_instance_leaves_the_system_unknown(tree: Tree) -> None:
+def test_a_new_instance_leaves_the_system_unknown(tree):
     """Its CPU is in the machine's and not known: the rest would be made up."""
     tree.group(A, cpu_s=5)
     machine = Machine(tree)
@@ -67,10 +67,10 @@ def test_a_new_instance_leaves_the_system_unknown(tree: Tree) -> None:
     assert measured.system == InstanceMeans(memory=98.0 * MIB)
     tree.group(A, cpu_s=15)
     tree.group(B, cpu_s=60)
-    assert machine.after().system.cpu == 3.0  # type: ignore[attr-defined]
+    assert machine.after().system.cpu == 3.0
 
 
-def test_what_vanishes_counts_again_or_cannot_be_read_is_counted(tree: Tree) -> None:
+def test_what_vanishes_counts_again_or_cannot_be_read_is_counted(tree):
     """The others are measured all the same."""
     for path in (A, B, "system.slice/c.service"):
         tree.group(path, cpu_s=5)
@@ -90,7 +90,7 @@ def test_what_vanishes_counts_again_or_cannot_be_read_is_counted(tree: Tree) -> 
     assert machine.troubles == Counter(vanished=1, reset=1, unreadable=1)
 
 
-def test_a_machine_without_control_groups_has_none(tmp_path: Path) -> None:
+def test_a_machine_without_control_groups_has_none(tmp_path):
     """Nor is that a trouble."""
     meter = Meter(Found(root=tmp_path), lambda _: (1.0, 1.0), troubles := Counter())
     moment = meter.read(0.0)
@@ -98,7 +98,7 @@ def test_a_machine_without_control_groups_has_none(tmp_path: Path) -> None:
     assert meter.between(moment, moment, 10.0).entries == {}
 
 
-def test_instances_by_process_take_the_place_of_their_group(tree: Tree) -> None:
+def test_instances_by_process_take_the_place_of_their_group(tree):
     """Two servers in one unit: the unit is no third instance. Another unit stays."""
     both = "system.slice/redis.service"
     tree.group(both, cpu_s=9)
@@ -115,7 +115,7 @@ def test_instances_by_process_take_the_place_of_their_group(tree: Tree) -> None:
     }
 
 
-def test_more_instances_than_there_may_be_are_counted(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_instances_than_there_may_be_are_counted(tree, monkeypatch):
     """Left out, and said."""
     monkeypatch.setattr("streams.agent.instances.meter.INSTANCES_MAX", 1)
     tree.group(A)
@@ -125,7 +125,7 @@ def test_more_instances_than_there_may_be_are_counted(tree: Tree, monkeypatch: p
     assert machine.troubles == Counter({"left-out": 1})
 
 
-def test_the_pods_of_a_node_from_inside_one(tree: Tree) -> None:
+def test_the_pods_of_a_node_from_inside_one(tree):
     """By the node's mounted groups; processes of others are shown as 0, so the network is not known."""
     pod, uid = "kubepods/burstable/pod", "0d1c2b3a-1111-2222-3333-444455556666"
     tree.group("system.slice/kubelet.service", cpu_s=9)
@@ -141,7 +141,7 @@ def test_the_pods_of_a_node_from_inside_one(tree: Tree) -> None:
     assert not machine.troubles["unreadable"]
 
 
-def test_the_totals_of_this_machine() -> None:
+def test_the_totals_of_this_machine():
     """By the collectors of samples: CPU from the second call on."""
     totals = MachineTotals()
     first, second = totals.read(0.0), totals.read(0.1)
@@ -154,7 +154,7 @@ def test_the_totals_of_this_machine() -> None:
 RECORDED = Path(__file__).parents[3] / "proc"
 
 
-def test_only_physical_disks_count(tree: Tree) -> None:
+def test_only_physical_disks_count(tree):
     """Partitions and maps have no device of their own; an optical drive is none either."""
     tree.disk("sda", "8:0", 8, 1500)
     tree.disk("sr0", "11:0", 9, 9)
@@ -163,12 +163,12 @@ def test_only_physical_disks_count(tree: Tree) -> None:
     assert read_disks(tree.root) == {"8:0": DiskLine("sda", "8:0", 8 * 512, 1500)}
 
 
-def test_a_machine_without_disks_has_none(tmp_path: Path) -> None:
+def test_a_machine_without_disks_has_none(tmp_path):
     """Nor one whose ``/proc`` is hidden."""
     assert read_disks(tmp_path) == {}
 
 
-def test_recorded_disks_are_read() -> None:
+def test_recorded_disks_are_read():
     """The two moments of tests/proc are five seconds apart: sda was busy for 3.5 s."""
     before, after = (
         {one.name: one for one in parse_disks((RECORDED / m / "diskstats").read_text())} for m in ("before", "after")
@@ -176,32 +176,32 @@ def test_recorded_disks_are_read() -> None:
     assert after["sda"].busy_ms - before["sda"].busy_ms == 3500
 
 
-def test_a_network_of_its_own_is_counted(tree: Tree) -> None:
+def test_a_network_of_its_own_is_counted(tree):
     """Without the loopback."""
     tree.network(7, received=100, sent=250)
     assert own_network(tree.root, 7) == (100, 250)
 
 
-def test_the_machines_own_network_is_not_told_apart(tree: Tree) -> None:
+def test_the_machines_own_network_is_not_told_apart(tree):
     """Unknown, never the machine's traffic."""
     tree.share_network(7)
     assert own_network(tree.root, 7) is None
 
 
-def test_a_process_that_is_gone_is_an_error(tree: Tree) -> None:
+def test_a_process_that_is_gone_is_an_error(tree):
     """For the caller to count."""
     with pytest.raises(FileNotFoundError):
         own_network(tree.root, 8)
 
 
 @pytest.mark.skipif(not Path("/proc/1/net/dev").exists(), reason="no /proc here")
-def test_this_process_has_the_machines_network() -> None:
+def test_this_process_has_the_machines_network():
     """On the real ``/proc``: the inode tells that this process and the first one see the same."""
     same = Path("/proc/1/net/dev").stat().st_ino == Path("/proc/self/net/dev").stat().st_ino
     assert (own_network(Path("/"), os.getpid()) is None) == same
 
 
-def test_processes_that_cannot_be_listed_cost_the_network_alone(tree: Tree) -> None:
+def test_processes_that_cannot_be_listed_cost_the_network_alone(tree):
     """CPU and memory of the group are known; it is counted."""
     tree.group(A, cpu_s=5)
     machine = Machine(tree)
@@ -212,7 +212,7 @@ def test_processes_that_cannot_be_listed_cost_the_network_alone(tree: Tree) -> N
     assert machine.troubles["unreadable"] == 1
 
 
-def test_a_pod_whose_containers_are_beside_it_is_measured_whole(tree: Tree) -> None:
+def test_a_pod_whose_containers_are_beside_it_is_measured_whole(tree):
     """Kubelet and runtime have other drivers: the pod's own slice stands still."""
     uid = "0d1c2b3a_1111_2222_3333_444455556666"
     slice_name = f"kubepods-burstable-pod{uid}.slice"

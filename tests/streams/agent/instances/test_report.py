@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 from hypothesis import given
@@ -18,7 +17,7 @@ AT = 1_790_000_000.0
 CPU = Moments(10, 1.0, 0.5, 2.0, 8.0)
 
 
-def sample(at: float) -> Sample:
+def sample(at):
     return Sample(v=1, machine="m" * 253, boot=1, seq=1, at=at, interval_s=10.0, cpu=CPU, memory=CPU, nic=CPU, disk=CPU)
 
 
@@ -29,15 +28,15 @@ class Meter:
     ids: list[str] = field(default_factory=lambda: ["a"])
     reads: int = 0
 
-    def read(self, elapsed_s: float) -> Moment:
+    def read(self, elapsed_s):
         self.reads += 1
         return Moment({name: Counters({NO_PROCESS: 1.0}) for name in self.ids})
 
-    def between(self, before: Moment, now: Moment, elapsed_s: float) -> Measured:
+    def between(self, before, now, elapsed_s):
         return Measured({name: InstanceMeans(cpu=1.0) for name in now.instances}, InstanceMeans(cpu=0.5))
 
 
-def reports(meter: Any, samples: int, interval_s: float = 60.0) -> tuple[list[tuple[int, int, int, float]], Counts]:
+def reports(meter, samples, interval_s=60.0):
     """Number of the sample, part, parts and interval of each report that goes."""
     counts = Counts()
     reporter = Reporter(meter, interval_s, counts)
@@ -50,20 +49,20 @@ def reports(meter: Any, samples: int, interval_s: float = 60.0) -> tuple[list[tu
     return found, counts
 
 
-def test_the_first_sample_has_a_report_and_then_one_a_minute() -> None:
+def test_the_first_sample_has_a_report_and_then_one_a_minute():
     """The interval is what passed, by the clock that only goes forward."""
     found, counts = reports(Meter(), 13)
     assert found == [(1, 1, 1, 10.0), (7, 1, 1, 60.0), (13, 1, 1, 60.0)]
     assert (counts.instances, counts.instance_reports) == (1, 3)
 
 
-def test_a_machine_without_instances_says_nothing() -> None:
+def test_a_machine_without_instances_says_nothing():
     """Its samples are what they were."""
     found, counts = reports(Meter(ids=[]), 13)
     assert (found, counts) == ([], Counts())
 
 
-def test_parts_go_one_a_sample_and_no_report_overtakes_another() -> None:
+def test_parts_go_one_a_sample_and_no_report_overtakes_another():
     """A report of more parts than samples in its interval makes the next one late."""
     meter = Meter(ids=[f"{'x' * 200}-{n}" for n in range(400)])
     found, _ = reports(meter, 20, interval_s=30.0)
@@ -73,10 +72,10 @@ def test_parts_go_one_a_sample_and_no_report_overtakes_another() -> None:
     assert found[count] == (count + 1, 1, count, 10.0 * count)
 
 
-def test_a_long_gap_begins_anew() -> None:
+def test_a_long_gap_begins_anew():
     """No mean over hours in which the machine slept."""
     counts = Counts()
-    reporter = Reporter(Meter(), 60.0, counts)  # type: ignore[arg-type]
+    reporter = Reporter(Meter(), 60.0, counts)
     reporter.start(0.0)
     assert reporter.attach(sample(AT), 8000.0).instance_report is None
     assert reporter.attach(sample(AT + 60), 8060.0).instance_report is not None
@@ -87,20 +86,20 @@ IDS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, ma
 
 
 @given(st.dictionaries(IDS, MEANS, min_size=1, max_size=300))
-def test_every_part_fits_into_a_sample_and_none_is_lost(entries: dict[str, InstanceMeans]) -> None:
+def test_every_part_fits_into_a_sample_and_none_is_lost(entries):
     """All parts together are the report; each is a message that the stream app takes."""
     made = parts(Measured(entries, InstanceMeans(cpu=1.0)), AT, 60.0)
-    joined: Counter[str] = Counter()
+    joined = Counter()
     for part in made:
         raw = encode(msgspec.structs.replace(sample(AT), instance_report=part))
         assert len(raw) <= MESSAGE_BYTES_MAX
-        assert decode(raw).instance_report == part  # type: ignore[union-attr]
+        assert decode(raw).instance_report == part
         joined.update(part.entries.keys())
     assert joined == Counter(dict.fromkeys(entries, 1))
     assert [part.system is not None for part in made] == [True] + [False] * (len(made) - 1)
 
 
-def test_ids_that_cost_the_most_fit() -> None:
+def test_ids_that_cost_the_most_fit():
     """Quotes and backslashes take two bytes each."""
     entries = {'"\\' * 120 + str(n): InstanceMeans(cpu=1 / 3, memory=1 / 3, nic=1 / 3, disk=1 / 3) for n in range(100)}
     for part in parts(Measured(entries, InstanceMeans()), AT, 60.0):

@@ -6,7 +6,6 @@ import pytest
 
 from streams.agent.instances.units import find_instances, instance_of, vendor_units
 from tests.rows import each_row
-from tests.streams.agent.instances.tree import Tree
 
 CONTAINER = "ab" * 32
 POD = "0d1c2b3a-1111-2222-3333-444455556666"
@@ -14,7 +13,7 @@ SLICE = POD.replace("-", "_")
 HASH = "3b6e1c0f9a8d7e6f5a4b3c2d1e0f9a8b"
 NESTED = "kubelet-kubepods-burstable"
 VENDOR = frozenset(("cron.service", "dbus.service", "redis-server@.service"))
-PATHS: list[tuple[str, str, str | None]] = [
+PATHS = [
     # name, path, id
     ("a unit of the deployer", "system.slice/redis-7001.service", "redis-7001"),
     ("a unit of the system", "system.slice/cron.service", None),
@@ -66,7 +65,7 @@ PATHS: list[tuple[str, str, str | None]] = [
 
 
 @each_row(("name", "path", "instance_id"), PATHS)
-def test_a_control_group_is_an_instance_by_its_name(name: str, path: str, instance_id: str | None) -> None:
+def test_a_control_group_is_an_instance_by_its_name(name, path, instance_id):
     """The table of `streams.agent.instances.units`.
 
     Sources: the control groups in the documentation of systemd, Kubernetes, containerd, CRI-O, podman, nerdctl, LXC
@@ -93,7 +92,7 @@ HOST = (
 
 
 @pytest.mark.parametrize("driver", NODE)
-def test_of_a_node_only_pods_are_instances(tree: Tree, driver: str) -> None:
+def test_of_a_node_only_pods_are_instances(tree, driver):
     """Not the host's services, without any folder of units, nor a pod's containers."""
     for path in (*HOST, *NODE[driver]):
         tree.group(path)
@@ -104,13 +103,13 @@ def test_of_a_node_only_pods_are_instances(tree: Tree, driver: str) -> None:
     assert found == dict(zip((POD, HASH), (tree.groups / pod for pod in NODE[driver]), strict=True))
 
 
-def test_a_pattern_holds_beside_pods() -> None:
+def test_a_pattern_holds_beside_pods():
     """The operator has named it."""
     pattern = re.compile("containerd")
     assert instance_of("system.slice/containerd.service", (), [pattern], pods_only=True) == "containerd.service"
 
 
-def test_the_operators_pattern_comes_first() -> None:
+def test_the_operators_pattern_comes_first():
     """Group 1 is the id; without a group, the whole name."""
     template = re.compile(r"/redis-server@(\d+)\.service$")
     path = "system.slice/redis-server@7001.service"
@@ -119,7 +118,7 @@ def test_the_operators_pattern_comes_first() -> None:
     assert instance_of("system.slice/proxy.service", VENDOR, [template]) == "proxy"
 
 
-def test_units_of_the_system_are_those_with_a_file_there(tree: Tree) -> None:
+def test_units_of_the_system_are_those_with_a_file_there(tree):
     """In either folder of distributions; a machine without systemd has none."""
     assert vendor_units(tree.root) == frozenset()
     tree.unit("cron.service")
@@ -128,7 +127,7 @@ def test_units_of_the_system_are_those_with_a_file_there(tree: Tree) -> None:
     assert vendor_units(tree.root) == {"cron.service", "dbus.service"}
 
 
-def test_no_instance_is_found_inside_another(tree: Tree) -> None:
+def test_no_instance_is_found_inside_another(tree):
     """A pod's containers are the pod's; what a service divides itself into is the service's."""
     pod = f"kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice"
     for path in (f"{pod}/cri-containerd-{CONTAINER}.scope", "system.slice/redis-1.service/a.service", "system.slice/x"):
@@ -137,7 +136,7 @@ def test_no_instance_is_found_inside_another(tree: Tree) -> None:
     assert found == {POD: tree.groups / pod, "redis-1": tree.groups / "system.slice/redis-1.service"}
 
 
-def test_a_root_that_is_not_there_is_an_error(tree: Tree) -> None:
+def test_a_root_that_is_not_there_is_an_error(tree):
     """A group that vanishes is none; the root must be there."""
     with pytest.raises(OSError, match="nowhere"):
         list(find_instances(tree.root / "nowhere", VENDOR))

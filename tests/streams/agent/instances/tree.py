@@ -1,7 +1,5 @@
 """A made-up machine below a folder: control groups, processes, units and disks, as files."""
 
-from pathlib import Path
-
 GROUPS = "sys/fs/cgroup"
 MIB = 2**20
 
@@ -9,7 +7,7 @@ MIB = 2**20
 class Tree:
     """Writes what `streams.agent.instances` reads. Written again, a group or process has moved on."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root):
         self.root = root
         self.groups = root / GROUPS
         self.groups.mkdir(parents=True)
@@ -17,15 +15,7 @@ class Tree:
         (root / "proc").mkdir()
         self.network(1, 0, 0)
 
-    def group(
-        self,
-        path: str,
-        cpu_s: float = 0.0,
-        memory: int | None = MIB,
-        cache: int = 0,
-        io: str | None = "",
-        pids: tuple[int, ...] = (),
-    ) -> None:
+    def group(self, path, cpu_s=0.0, memory=MIB, cache=0, io="", pids=()):
         """Add or change a control group; ``memory`` or ``io`` None: that controller is off."""
         folder = self.groups / path
         folder.mkdir(parents=True, exist_ok=True)
@@ -38,22 +28,11 @@ class Tree:
         if io is not None:
             (folder / "io.stat").write_text(io)
 
-    def unit(self, name: str, folder: str = "usr/lib/systemd/system") -> None:
+    def unit(self, name, folder="usr/lib/systemd/system"):
         (self.root / folder).mkdir(parents=True, exist_ok=True)
         (self.root / folder / name).write_text("[Service]\n")
 
-    def process(
-        self,
-        pid: int,
-        parent: int = 1,
-        *,
-        cpu_ticks: int = 0,
-        pages: int = 10,
-        start: int = 0,
-        command: str = "sleep 1",
-        group: str = "",
-        environ: str = "",
-    ) -> None:
+    def process(self, pid, parent=1, *, cpu_ticks=0, pages=10, start=0, command="sleep 1", group="", environ=""):
         """Add or change a process; its name has what a parser trips over."""
         folder = self.root / "proc" / str(pid)
         folder.mkdir(parents=True, exist_ok=True)
@@ -63,20 +42,20 @@ class Tree:
         (folder / "environ").write_bytes(environ.replace(" ", "\0").encode() + b"\0")
         (folder / "cgroup").write_text(f"1:name=systemd:/\n0::/{group}\n")
 
-    def network(self, pid: int, received: int, sent: int) -> None:
+    def network(self, pid, received, sent):
         """Add or change the network that a process sees."""
         path = self.root / "proc" / str(pid) / "net/dev"
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = ["Inter-|  Receive", " face |bytes", "    lo: 99 0 0 0 0 0 0 0 99 0 0"]
         path.write_text("\n".join([*lines, f"  eth0: {received} 1 0 0 0 0 0 0 {sent} 1 0"]) + "\n")
 
-    def share_network(self, pid: int) -> None:
+    def share_network(self, pid):
         """Have a process see the machine's own network."""
         path = self.root / "proc" / str(pid) / "net/dev"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.hardlink_to(self.root / "proc/1/net/dev")
 
-    def disk(self, name: str, device: str, sectors: int, busy_ms: int) -> None:
+    def disk(self, name, device, sectors, busy_ms):
         """Add or change a physical disk."""
         (self.root / "sys/block" / name / "device").mkdir(parents=True, exist_ok=True)
         path = self.root / "proc/diskstats"

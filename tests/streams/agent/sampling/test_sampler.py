@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.messages.sample import MachineFacts, Message, Moments, Sample, decode, encode
+from schemas.messages.sample import MachineFacts, Moments, Sample, decode, encode
 from streams.agent.__main__ import run
-from streams.agent.collectors.base import Collector, Reading
+from streams.agent.collectors.base import Reading
 from streams.agent.collectors.nic import Nic
 from streams.agent.rises import ImpossibleRiseError
 from streams.agent.sampling.backlog import Backlog, Record
 from streams.agent.sampling.readings import Readings
 from streams.agent.sampling.sampler import Sampler
 from streams.agent.sampling.schedule import Schedule, phase_s
-from tests.streams.agent.conftest import Sysfs
 
 BOOT = 1_790_000_000
 SCHEDULE = Schedule(interval_s=10, reading_s=1, phase_s=3.5)
@@ -32,14 +31,14 @@ class Gauge:
     capacity: float | None = 100.0
     default: float = 1.0
 
-    def read(self) -> float:
+    def read(self):
         """Return the next value, the default after the last."""
         value = self.script.pop(0) if self.script else self.default
         if isinstance(value, Exception):
             raise value
         return float(value)
 
-    def parse(self, before: float | None, now: float, elapsed_s: float) -> Reading | None:
+    def parse(self, before, now, elapsed_s):
         return Reading(now, self.capacity)
 
 
@@ -48,7 +47,7 @@ class Rate(Gauge):
 
     resource: ClassVar[str] = "cpu"
 
-    def parse(self, before: float | None, now: float, elapsed_s: float) -> Reading | None:
+    def parse(self, before, now, elapsed_s):
         """Return the difference, None without a read before."""
         return None if before is None else Reading((now - before) / elapsed_s, self.capacity)
 
@@ -56,20 +55,20 @@ class Rate(Gauge):
 class FakeClock:
     """Time passes only by waiting; ``jump`` sets the wall clock, ``pause`` stops the process for a while."""
 
-    def __init__(self, epoch_s: float, ticks: int) -> None:
+    def __init__(self, epoch_s, ticks):
         self._epoch_s = epoch_s
         self._monotonic_s = 50.0
         self._ticks = ticks
-        self.at_tick: dict[int, tuple[float, float]] = {}
+        self.at_tick = {}
         """By tick: seconds to add to the wall clock and to both clocks, before it."""
 
-    def epoch_s(self) -> float:
+    def epoch_s(self):
         return self._epoch_s
 
-    def monotonic_s(self) -> float:
+    def monotonic_s(self):
         return self._monotonic_s
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds):
         """Let time pass; stop after the last tick."""
         jump_s, pause_s = self.at_tick.get(self._ticks, (0.0, 0.0))
         self._epoch_s += seconds + jump_s + pause_s
@@ -78,19 +77,19 @@ class FakeClock:
         return self._ticks < 0
 
 
-def sampler_of(*collectors: Any, **more: Any) -> Sampler:
-    kinds: tuple[Collector, ...] = collectors
+def sampler_of(*collectors, **more):
+    kinds = collectors
     return Sampler("m1", BOOT, SCHEDULE, kinds, **more)
 
 
-def published(sampler: Sampler, clock: FakeClock, facts_interval_s: float = 1e9) -> list[Message]:
+def published(sampler, clock, facts_interval_s=1e9):
     """Run the loop to its end and return what it emitted, through the wire format."""
-    messages: list[Message] = []
+    messages = []
     run(sampler, clock, lambda message: not messages.append(decode(encode(message))), facts_interval_s)
     return messages
 
 
-def samples(sampler: Sampler, clock: FakeClock) -> list[Sample]:
+def samples(sampler, clock):
     return [message for message in published(sampler, clock) if isinstance(message, Sample)]
 
 
@@ -122,13 +121,13 @@ def test_a_failing_collector_is_counted_and_its_neighbours_go_on():
 class Odd(Rate):
     """A counter that rises by at most 10 a second."""
 
-    def parse(self, before: float | None, now: float, elapsed_s: float) -> Reading | None:
+    def parse(self, before, now, elapsed_s):
         if before is not None and not 0 <= now - before <= 10 * elapsed_s:
             raise ImpossibleRiseError(f"{before}, then {now}")
         return super().parse(before, now, elapsed_s)
 
 
-def test_an_impossible_rise_costs_one_reading(caplog: pytest.LogCaptureFixture):
+def test_an_impossible_rise_costs_one_reading(caplog):
     """It is counted, told once, and in the facts until the next ones; the read after it is compared with it."""
     sampler = sampler_of(Odd(script=[0, 5, 10**9, 10**9 + 5, 7, 12, 17, 22, 27, 32, 37]), Gauge())
     (sample,) = samples(sampler, FakeClock(BOOT + 3.5, ticks=10))
@@ -139,7 +138,7 @@ def test_an_impossible_rise_costs_one_reading(caplog: pytest.LogCaptureFixture):
     assert sampler.facts(0.0).lacks == {}
 
 
-def test_a_resource_without_any_reading_is_told_once(caplog: pytest.LogCaptureFixture):
+def test_a_resource_without_any_reading_is_told_once(caplog):
     """A counter that falls at each read: no CPU, and every message of facts says why."""
     sampler = sampler_of(Odd(script=list(range(90, 0, -1))), Gauge(capacity=None))
     published(sampler, FakeClock(BOOT + 3.5, ticks=20))
@@ -148,7 +147,7 @@ def test_a_resource_without_any_reading_is_told_once(caplog: pytest.LogCaptureFi
     assert sampler.facts(0.0).lacks["memory"] == "its capacity is not known: set capacity memory=AMOUNT"
 
 
-def test_the_facts_say_which_interfaces_count(sysfs: Sysfs) -> None:
+def test_the_facts_say_which_interfaces_count(sysfs):
     """Those of known speed, as the kernel has them; without a collector of the network nothing."""
     sysfs.add("lo", physical=False).add("eno1").add("eno2", speed="-1").add("br0", physical=False)
     nic = Nic(sysfs=sysfs.folder)
@@ -214,7 +213,7 @@ def test_a_suspended_machine_publishes_what_it_had_and_rates_nothing_over_the_ga
 
 
 @pytest.mark.parametrize("jump_s", [-3600.0, -0.4, 0.4, 3600.0])
-def test_a_wall_clock_that_is_set_costs_at_most_one_reading(jump_s: float):
+def test_a_wall_clock_that_is_set_costs_at_most_one_reading(jump_s):
     """Rates stay right and every sample lies on an exact multiple plus the phase."""
     clock = FakeClock(BOOT + 3.5, ticks=40)
     clock.at_tick = {25: (jump_s, 0.0)}
@@ -228,9 +227,9 @@ def test_a_wall_clock_that_is_set_costs_at_most_one_reading(jump_s: float):
 
 def test_the_loop_ends_when_nobody_wants_more():
     """``emit`` returning False is the last call."""
-    messages: list[Message] = []
+    messages = []
 
-    def emit(message: Message) -> bool:
+    def emit(message):
         messages.append(message)
         return not isinstance(message, Sample)
 
@@ -239,7 +238,7 @@ def test_the_loop_ends_when_nobody_wants_more():
 
 
 @given(st.lists(st.floats(0, 1e3), min_size=1, max_size=60), st.sampled_from([0.0, 1.0, 1e6, 1e9]))
-def test_moments_are_numpys(values: list[float], offset: float):
+def test_moments_are_numpys(values, offset):
     """n, mean, m2 and max equal numpy's on the same values, also far from zero."""
     readings = Readings()
     shifted = np.array(values) + offset
@@ -274,7 +273,7 @@ TIMES = st.floats(1.6e9, 2.0e9)
 
 
 @given(MACHINES, st.sampled_from([10.0, 15.0, 60.0, 3600.0]))
-def test_phase_lies_inside_the_interval(machine: str, interval_s: float):
+def test_phase_lies_inside_the_interval(machine, interval_s):
     """Never on an end, where rounding could move a sample to the next slot."""
     assert 0.0004 * interval_s < phase_s(machine, interval_s) < 0.9996 * interval_s
 
@@ -286,7 +285,7 @@ def test_phases_spread_a_fleet():
 
 
 @given(SCHEDULES, TIMES)
-def test_the_next_tick_is_at_least_half_a_reading_away(schedule: Schedule, epoch_s: float):
+def test_the_next_tick_is_at_least_half_a_reading_away(schedule, epoch_s):
     """A wake-up a little early never makes a second reading of the same tick."""
     wait_s = schedule.until_next_tick_s(epoch_s)
     assert schedule.reading_s * 0.499 < wait_s <= schedule.reading_s * 1.501
@@ -294,7 +293,7 @@ def test_the_next_tick_is_at_least_half_a_reading_away(schedule: Schedule, epoch
 
 
 @given(SCHEDULES, TIMES)
-def test_an_interval_holds_its_ticks_up_to_its_end(schedule: Schedule, epoch_s: float):
+def test_an_interval_holds_its_ticks_up_to_its_end(schedule, epoch_s):
     """Of any stretch of ticks as long as an interval one ends it, at its nominal end; the next opens the following."""
     first = schedule.tick(epoch_s)
     last = [tick for tick in range(first, first + schedule.readings) if schedule.ends(tick)]
@@ -305,7 +304,7 @@ def test_an_interval_holds_its_ticks_up_to_its_end(schedule: Schedule, epoch_s: 
     assert schedule.interval(last[0] - schedule.readings + 1) == interval
 
 
-def records(*numbers: int) -> list[Record]:
+def records(*numbers):
     return [Record(b"m", str(number).encode()) for number in numbers]
 
 
@@ -318,7 +317,7 @@ def records(*numbers: int) -> list[Record]:
         pytest.param(1, [1, 2, 3], [3], 2, id="room for one"),
     ],
 )
-def test_push(limit: int, pushed: list[int], kept: list[int], dropped: int):
+def test_push(limit, pushed, kept, dropped):
     """What does not fit pushes out the oldest, and is counted."""
     backlog = Backlog(limit)
     assert sum(backlog.push(records(number)) for number in pushed) == dropped
@@ -336,7 +335,7 @@ def test_what_was_not_delivered_goes_back_to_its_place():
 
 
 @given(st.integers(1, 8), st.lists(st.one_of(st.integers(0, 5), st.just("back"), st.just("lost")), max_size=40))
-def test_whatever_happens_the_newest_are_kept_in_order(limit: int, steps: list[int | str]):
+def test_whatever_happens_the_newest_are_kept_in_order(limit, steps):
     """Pushing, taking and putting back never reorders, never exceeds the limit, and loses none uncounted."""
     backlog, number, dropped, gone = Backlog(limit), 0, 0, 0
     for step in steps:

@@ -11,19 +11,19 @@ from schemas.resources import CPU, MEMORY, NIC, RESOURCES
 from streams.load_generator.loop import Progress
 from streams.load_generator.source.generator import DAY_S, Generator
 from streams.load_generator.source.instances import PART_LEAST, PART_MOST, SWING, Instances, Reports, Running
-from streams.load_generator.source.source import Columns, Float, Machines, reduce_readings
+from streams.load_generator.source.source import Columns, Machines, reduce_readings
 
 MIDNIGHT_S = 1_790_035_200.0
 ROWS = np.arange(200)
 
 
 @pytest.fixture(scope="module")
-def fleet() -> Generator:
+def fleet():
     return Generator(200, seed=1)
 
 
 @pytest.fixture(scope="module")
-def day(fleet: Generator) -> Float:
+def day(fleet):
     """A day of interval means in utilization, every five minutes: [R, 288, M]."""
     means = []
     for at_s in MIDNIGHT_S + np.arange(0, DAY_S, 300):
@@ -32,7 +32,7 @@ def day(fleet: Generator) -> Float:
     return np.stack(means, axis=1)
 
 
-def test_the_same_seed_is_the_same_fleet(fleet: Generator):
+def test_the_same_seed_is_the_same_fleet(fleet):
     """Names, sizes and every value; another seed is another fleet."""
     times_s = MIDNIGHT_S + np.arange(10.0)[:, None] + np.zeros(200)
     again, other = Generator(200, seed=1), Generator(200, seed=2)
@@ -41,7 +41,7 @@ def test_the_same_seed_is_the_same_fleet(fleet: Generator):
     assert (other.usage(ROWS, times_s) != fleet.usage(ROWS, times_s)).mean() > 0.9
 
 
-def test_machines_that_are_added_change_nothing_for_the_others(fleet: Generator):
+def test_machines_that_are_added_change_nothing_for_the_others(fleet):
     """The first 200 of 300 are those of 200."""
     times_s = MIDNIGHT_S + np.arange(10.0)[:, None] + np.zeros(200)
     larger = Generator(300, seed=1)
@@ -49,14 +49,14 @@ def test_machines_that_are_added_change_nothing_for_the_others(fleet: Generator)
     assert (larger.usage(ROWS, times_s) == fleet.usage(ROWS, times_s)).all()
 
 
-def test_machines_differ_in_size(fleet: Generator):
+def test_machines_differ_in_size(fleet):
     """Several sizes of each resource but of time, all known and positive; labels say where they stand."""
     assert all(len(np.unique(capacity)) >= 3 for capacity in fleet.machines.capacity[[CPU, MEMORY, NIC]])
     assert (fleet.machines.capacity > 0).all()
     assert {label["zone"] for label in fleet.machines.labels} == {"zone-1", "zone-2", "zone-3"}
 
 
-def test_utilization_stays_within_the_machine(day: Float):
+def test_utilization_stays_within_the_machine(day):
     """Between nothing and all of it, some machines idle and some close to starved."""
     assert day.min() > 0
     assert day.max() <= 1
@@ -66,7 +66,7 @@ def test_utilization_stays_within_the_machine(day: Float):
     assert 0.15 < mean.mean() < 0.45
 
 
-def test_load_follows_the_day(day: Float):
+def test_load_follows_the_day(day):
     """The fleet's CPU in the afternoon is well above that before dawn."""
     fleet_mean = day[CPU].mean(axis=1)
     hours = np.arange(288) / 12
@@ -75,7 +75,7 @@ def test_load_follows_the_day(day: Float):
     assert afternoon > 1.3 * night
 
 
-def test_memory_and_nic_follow_the_cpu(day: Float):
+def test_memory_and_nic_follow_the_cpu(day):
     """Over the day most machines' memory and NIC rise and fall with their CPU."""
     memory = [np.corrcoef(day[CPU, :, m], day[MEMORY, :, m])[0, 1] for m in range(200)]
     nic = [np.corrcoef(day[CPU, :, m], day[NIC, :, m])[0, 1] for m in range(200)]
@@ -83,7 +83,7 @@ def test_memory_and_nic_follow_the_cpu(day: Float):
     assert np.median(nic) > 0.5
 
 
-def test_bursts_are_hidden_by_means_and_shown_by_maxima(fleet: Generator):
+def test_bursts_are_hidden_by_means_and_shown_by_maxima(fleet):
     """In an hour some interval of some machine has a maximum far above its mean."""
     excess = []
     for at_s in MIDNIGHT_S + np.arange(0, 3600, 10):
@@ -97,7 +97,7 @@ def test_bursts_are_hidden_by_means_and_shown_by_maxima(fleet: Generator):
 class Terminal(io.StringIO):
     """A stream that says it is a terminal."""
 
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
@@ -114,7 +114,7 @@ def test_a_terminal_gets_one_line_that_is_redrawn():
     assert drawn[-1].endswith("100%  100/100  100/s\n")
 
 
-def test_elsewhere_it_is_a_log_line_now_and_then(caplog: pytest.LogCaptureFixture):
+def test_elsewhere_it_is_a_log_line_now_and_then(caplog):
     """Every five seconds and at the end, nothing on the stream."""
     stream = io.StringIO()
     with caplog.at_level(logging.INFO, "windward.fleet"):
@@ -138,21 +138,19 @@ FLEET_ROWS = np.array([2, 0])
 AT = np.array([1000.0, 1003.0])
 
 
-def running(name: str, machine: str = "m1", cpu: float = 4.0, started_at: float = 0.0) -> Running:
+def running(name, machine="m1", cpu=4.0, started_at=0.0):
     """An instance that asked for cores."""
     return Running(name, machine, started_at, {"cpu": cpu})
 
 
-def added(
-    reports: Reports, number: int, *found: Running, mean: float = 1.0
-) -> tuple[Columns, dict[int, InstanceReport]]:
+def added(reports, number, *found, mean=1.0):
     """What comes out of an interval in which each machine used ``mean`` of everything, and 2 at most."""
     shape = (len(RESOURCES), 2)
     plain = Columns(np.full(shape, 10), np.full(shape, mean), np.full(shape, 0.5), np.full(shape, max(mean, 2.0)))
     return reports.added(Instances(MACHINES, found), CAPACITY, number, FLEET_ROWS, AT, plain)
 
 
-def test_an_instance_uses_a_part_of_what_it_asked_where_it_is() -> None:
+def test_an_instance_uses_a_part_of_what_it_asked_where_it_is():
     """Added to the mean and the maximum of its machine alone; the report has it and, as the system, the rest."""
     columns, reports = added(Reports(6, 10.0), 12, running("a"), running("elsewhere", "m9"))
     used = columns.mean[CPU] - 1.0
@@ -168,7 +166,7 @@ def test_an_instance_uses_a_part_of_what_it_asked_where_it_is() -> None:
     assert report.system.cpu == 1.0
 
 
-def test_a_machine_uses_no_more_than_it_has() -> None:
+def test_a_machine_uses_no_more_than_it_has():
     """Each of its instances gets less, and what is reported adds up to the machine's load."""
     columns, reports = added(Reports(1, 10.0), 1, *(running(name, cpu=9.0) for name in "abcd"), mean=3.0)
     assert columns.mean[CPU].tolist() == [3.0, pytest.approx(10.0)]
@@ -176,7 +174,7 @@ def test_a_machine_uses_no_more_than_it_has() -> None:
     assert sum(one.cpu for one in reports[1].entries.values()) == pytest.approx(7.0)
 
 
-def test_it_runs_from_its_start_and_is_reported_at_the_pace_of_reports() -> None:
+def test_it_runs_from_its_start_and_is_reported_at_the_pace_of_reports():
     """Not before, and nothing of a machine without any; every sixth interval."""
     assert (added(Reports(6, 10.0), 12, running("later", started_at=1003.5))[0].mean == 1.0).all()
     paced = Reports(6, 10.0)
@@ -184,7 +182,7 @@ def test_it_runs_from_its_start_and_is_reported_at_the_pace_of_reports() -> None
     assert not added(Reports(6, 10.0), 6)[1]
 
 
-def test_many_instances_are_reported_in_parts() -> None:
+def test_many_instances_are_reported_in_parts():
     """One part a sample; together they have each instance once."""
     found = [running(f"instance-{number}", cpu=0.01) for number in range(400)]
     paced, parts = Reports(6, 10.0), list[InstanceReport]()

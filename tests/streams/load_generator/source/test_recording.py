@@ -4,9 +4,7 @@ import gzip
 import io
 import warnings
 from collections import Counter
-from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +12,7 @@ import pytest
 from schemas.messages.sample import Rejected, decode
 from schemas.resources import CPU, MEMORY, NIC, RESOURCES
 from streams.load_generator.source.messages import Messages
-from streams.load_generator.source.recording_file import Defaults, Recording, RecordingError, Trace, load_trace
+from streams.load_generator.source.recording_file import Defaults, Recording, RecordingError, load_trace
 from streams.load_generator.source.source import Replay
 from tests.effort import effort
 from tests.rows import each_row
@@ -24,7 +22,7 @@ DEFAULTS = Defaults(cores=8.0, memory=100.0, nic=1e6)
 ORIGIN_S = 1_790_000_000.0
 NAN = float("nan")
 
-ARRAYS: dict[str, Any] = {
+ARRAYS = {
     "machine": np.array(["a", "b"]),
     "ts": np.array([0, 300, 600]),
     "cpu_pct": np.array([[10, 20, NAN], [110, 40, 50]], np.float32),
@@ -45,14 +43,14 @@ b,600,50,6,5000,1,4,2
 """
 
 
-def npy(array: Any) -> bytes:
+def npy(array):
     """Return one array as numpy writes it alone."""
     file = io.BytesIO()
     np.save(file, array)
     return file.getvalue()
 
 
-def npz(folder: Path, **changed: Any) -> Path:
+def npz(folder, **changed):
     """Write the arrays, some changed, those set to None left out."""
     arrays = {name: value for name, value in (ARRAYS | changed).items() if value is not None}
     path = folder / "trace.npz"
@@ -60,28 +58,28 @@ def npz(folder: Path, **changed: Any) -> Path:
     return path
 
 
-def csv_file(folder: Path) -> Path:
+def csv_file(folder):
     """Write the same trace as text."""
     path = folder / "trace.csv"
     path.write_text(CSV)
     return path
 
 
-def csv_gz_file(folder: Path) -> Path:
+def csv_gz_file(folder):
     """Write the same trace as packed text."""
     path = folder / "trace.csv.gz"
     path.write_bytes(gzip.compress(CSV.encode()))
     return path
 
 
-def usage_at(recording: Recording, seconds: float) -> Any:
+def usage_at(recording, seconds):
     """Return usage [R, M] so long after the recording's start."""
     rows = np.arange(len(recording.machines.names))
     return recording.usage(rows, np.full((1, len(rows)), ORIGIN_S + seconds))[:, 0]
 
 
 @pytest.mark.parametrize("write", [npz, csv_file, csv_gz_file])
-def test_both_formats_hold_the_same_trace(tmp_path: Path, write: Any):
+def test_both_formats_hold_the_same_trace(tmp_path, write):
     """Percent of the capacity, clamped to all of it; the busier direction; NaN where there is no sample."""
     trace = load_trace(write(tmp_path), DEFAULTS)
     recording = Recording(trace, origin_s=ORIGIN_S)
@@ -109,14 +107,14 @@ def test_both_formats_hold_the_same_trace(tmp_path: Path, write: Any):
         pytest.param(0, 1, -1, 2, id="before the start is the end"),
     ],
 )
-def test_pace_and_loop(tmp_path: Path, start_s: float, speed: float, after_s: float, cell: int):
+def test_pace_and_loop(tmp_path, start_s, speed, after_s, cell):
     """Seconds of the trace pass at the pace asked for, and it goes round."""
     recording = Recording(load_trace(npz(tmp_path), DEFAULTS), origin_s=ORIGIN_S, start_s=start_s, speed=speed)
     assert usage_at(recording, after_s)[MEMORY, 0] == pytest.approx([1, 2, 3][cell] * 2**20 / 100)
     assert not recording.over(ORIGIN_S + 1e9)
 
 
-def test_a_recording_that_stops_says_nothing_outside(tmp_path: Path):
+def test_a_recording_that_stops_says_nothing_outside(tmp_path):
     """Before its beginning and after its end there is no sample, and it is over."""
     trace = load_trace(npz(tmp_path), DEFAULTS)
     recording = Recording(trace, origin_s=ORIGIN_S, start_s=300, speed=2, at_end="stop")
@@ -126,7 +124,7 @@ def test_a_recording_that_stops_says_nothing_outside(tmp_path: Path):
     assert recording.over(ORIGIN_S + 300)
 
 
-def test_a_machine_sampled_within_its_cell_changes_then(tmp_path: Path):
+def test_a_machine_sampled_within_its_cell_changes_then(tmp_path):
     """With a phase of 100 s the second cell's value is in force from 400 s on."""
     trace = load_trace(npz(tmp_path, phase_s=np.array([100, 0])), DEFAULTS)
     recording = Recording(trace, origin_s=ORIGIN_S)
@@ -134,7 +132,7 @@ def test_a_machine_sampled_within_its_cell_changes_then(tmp_path: Path):
     assert usage_at(recording, 400)[CPU] == pytest.approx([0.4, 1.6])
 
 
-def test_without_sizes_the_settings_say(tmp_path: Path):
+def test_without_sizes_the_settings_say(tmp_path):
     """Cores and memory by setting; without traffic the NIC is unknown, not idle."""
     bare = {"cores": None, "mem_capacity_mib": None, "rx_kbps": None, "tx_kbps": None}
     trace = load_trace(npz(tmp_path, **bare, ts=None, slot_s=np.array([0, 60, 120])), DEFAULTS)
@@ -145,13 +143,13 @@ def test_without_sizes_the_settings_say(tmp_path: Path):
 
 
 @pytest.mark.parametrize("capacity", [0.0, NAN])
-def test_a_machine_of_unknown_size_is_left_out(tmp_path: Path, capacity: float):
+def test_a_machine_of_unknown_size_is_left_out(tmp_path, capacity):
     """No cores, or an unknown number: its CPU is unknown."""
     trace = load_trace(npz(tmp_path, cores=np.array([capacity, 4])), DEFAULTS)
     assert np.isnan(usage_at(Recording(trace, origin_s=ORIGIN_S), 0)[CPU, 0])
 
 
-def test_count_and_prefix(tmp_path: Path):
+def test_count_and_prefix(tmp_path):
     """The first so many machines, under names of their own."""
     recording = Recording(load_trace(npz(tmp_path), DEFAULTS), origin_s=ORIGIN_S, count=1, prefix="x-")
     assert recording.machines.names == ["x-a"]
@@ -178,7 +176,7 @@ def test_count_and_prefix(tmp_path: Path):
         pytest.param({"cores": np.array([4, 1e17])}, r"a capacity of 1e\+17", id="more than a sample can hold"),
     ],
 )
-def test_a_foreign_npz_is_refused_by_name(tmp_path: Path, changed: dict[str, Any], says: str):
+def test_a_foreign_npz_is_refused_by_name(tmp_path, changed, says):
     """The message says what is wrong with it."""
     with pytest.raises(RecordingError, match=says):
         load_trace(npz(tmp_path, **changed), DEFAULTS)
@@ -202,14 +200,14 @@ def test_a_foreign_npz_is_refused_by_name(tmp_path: Path, changed: dict[str, Any
         pytest.param("trace.json", b"{}", "neither", id="another format"),
     ],
 )
-def test_a_foreign_file_is_refused_by_name(tmp_path: Path, name: str, raw: bytes, says: str):
+def test_a_foreign_file_is_refused_by_name(tmp_path, name, raw, says):
     """Whatever is in it, the error is ours and says which file."""
     (tmp_path / name).write_bytes(raw)
     with pytest.raises(RecordingError, match=says):
         load_trace(tmp_path / name, DEFAULTS)
 
 
-def test_a_missing_file_is_refused(tmp_path: Path):
+def test_a_missing_file_is_refused(tmp_path):
     """By its path."""
     with pytest.raises(RecordingError, match=r"gone\.npz cannot be read"):
         load_trace(tmp_path / "gone.npz", DEFAULTS)
@@ -222,16 +220,16 @@ def test_a_missing_file_is_refused(tmp_path: Path):
         pytest.param({"count": 3}, "machines", id="more machines than there are"),
     ],
 )
-def test_a_wrong_replay_is_refused(tmp_path: Path, more: dict[str, Any], says: str):
+def test_a_wrong_replay_is_refused(tmp_path, more, says):
     """By the setting's name."""
-    trace: Trace = load_trace(npz(tmp_path), DEFAULTS)
+    trace = load_trace(npz(tmp_path), DEFAULTS)
     with pytest.raises(RecordingError, match=f"^{says}: "):
         Recording(trace, origin_s=ORIGIN_S, **more)
 
 
 @each_row("times", [(0, 1e18), (0, 1e300), (-1e300, 1e300), ("nan", 0), (0, "inf")])
 @each_row("form", ["csv", "npz"])
-def test_absurd_times_are_a_recording_error(tmp_path: Path, times: tuple[Any, Any], form: str) -> None:
+def test_absurd_times_are_a_recording_error(tmp_path, times, form):
     """They would take all memory, or never pass."""
     path = tmp_path / f"a.{form}"
     if form == "csv":
@@ -246,7 +244,7 @@ def test_absurd_times_are_a_recording_error(tmp_path: Path, times: tuple[Any, An
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_mutated_recording_is_refused_or_played(tmp_path: Path, seed: int) -> None:
+def test_a_mutated_recording_is_refused_or_played(tmp_path, seed):
     """As a file, an archive or text: RecordingError, or samples that the stream app reads."""
     amount = effort(200, 10_000)
     counts = fuzz(amount, seed, tmp_path)
@@ -256,11 +254,11 @@ def test_a_mutated_recording_is_refused_or_played(tmp_path: Path, seed: int) -> 
 
 NOW_S = 1_790_000_000.0
 MUTATED_DEFAULTS = Defaults(cores=4.0, memory=8e9, nic=1.25e8)
-VALUES: tuple[Any, ...] = (np.nan, np.inf, -np.inf, -1.0, 0.0, 1e-320, 1e16, 1e308, 101.0, 2.0**53, -(2.0**62))
+VALUES = (np.nan, np.inf, -np.inf, -1.0, 0.0, 1e-320, 1e16, 1e308, 101.0, 2.0**53, -(2.0**62))
 CELLS = ("", "nan", "inf", "-1", "1e308", "1e400", "x", "\x00", '"', "m1", "0x10", "1_0", "٣", " 5 ", "5,5", "5\n5")
 
 
-def arrays() -> dict[str, Any]:
+def arrays():
     """A good trace of two machines."""
     cpu = np.array([[5.0, 50.0, 20.0], [1.0, np.nan, 3.0]])
     return {
@@ -276,7 +274,7 @@ def arrays() -> dict[str, Any]:
     }
 
 
-def mutated_arrays(rng: Random) -> dict[str, Any]:
+def mutated_arrays(rng):
     """A trace with one to three of its arrays changed."""
     found = arrays()
     for _ in range(rng.randint(1, 3)):
@@ -309,7 +307,7 @@ def mutated_arrays(rng: Random) -> dict[str, Any]:
     return found
 
 
-def mutated_csv(rng: Random) -> bytes:
+def mutated_csv(rng):
     """A ``.csv`` with some cells changed, lines repeated or gone."""
     lines = [["machine", "ts", "cpu_pct", "mem_pct", "rx_kbps", "tx_kbps", "cores"]]
     lines += [[m, str(at * 300), "5", "6", "70", "8", "4"] for m in ("m1", "m2") for at in range(3)]
@@ -327,12 +325,12 @@ def mutated_csv(rng: Random) -> bytes:
     return "\n".join(",".join(line) for line in lines).encode()
 
 
-def mutation(rng: Random) -> tuple[str, bytes]:
+def mutation(rng):
     """The name's end and the content of one changed recording."""
     kind = rng.choice(["npz", "bytes", "csv", "csv.gz"])
     if kind in ("npz", "bytes"):
         stream = io.BytesIO()
-        save: Any = np.savez if rng.random() < 0.5 else np.savez_compressed
+        save = np.savez if rng.random() < 0.5 else np.savez_compressed
         save(stream, **(mutated_arrays(rng) if kind == "npz" else arrays()))
         return ".npz", stream.getvalue() if kind == "npz" else in_bytes(rng, stream.getvalue())
     raw = mutated_csv(rng)
@@ -342,7 +340,7 @@ def mutation(rng: Random) -> tuple[str, bytes]:
     return ".csv.gz", in_bytes(rng, packed) if rng.random() < 0.5 else packed
 
 
-def play(path: Path) -> int:
+def play(path):
     """Load a recording and publish an interval of it; return how many samples that made."""
     trace = load_trace(path, MUTATED_DEFAULTS)
     recording = Recording(trace, origin_s=NOW_S - 100)
@@ -360,7 +358,7 @@ def play(path: Path) -> int:
     return made
 
 
-def fuzz(recordings: int, seed: int, folder: Path) -> Counter[str]:
+def fuzz(recordings, seed, folder):
     """Return how many were refused and how many played; raises what is neither."""
     rng, counts = Random(seed), Counter[str]()
     for number in range(recordings):

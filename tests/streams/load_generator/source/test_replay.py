@@ -1,13 +1,10 @@
 """Intervals of a fleet: their times, their moments, their order."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from numpy.typing import NDArray
 
 from schemas.messages.sample import decode
 from schemas.resources import RESOURCES
@@ -25,7 +22,7 @@ NAN = float("nan")
     st.sampled_from([0.0, 1e9]),
     st.data(),
 )
-def test_moments_are_numpys_over_what_was_read(usage: NDArray[Any], offset: float, data: st.DataObject):
+def test_moments_are_numpys_over_what_was_read(usage, offset, data):
     """n, mean, m2 and max of the readings that are there; none of a machine that has none."""
     missing = data.draw(hnp.arrays(bool, usage.shape))
     usage = np.where(missing, np.nan, usage + offset)
@@ -63,7 +60,7 @@ def test_the_readings_of_an_interval_lie_within_it():
     seen = {}
 
     class Watching(Generator):
-        def usage(self, rows: Any, times_s: Any) -> Any:
+        def usage(self, rows, times_s):
             seen["times_s"] = times_s
             return super().usage(rows, times_s)
 
@@ -76,12 +73,12 @@ def test_the_readings_of_an_interval_lie_within_it():
 
 
 @pytest.mark.parametrize(("seconds", "intervals"), [(0, 0), (3600, 360), (3601, 361), (5, 1)])
-def test_the_past_covers_what_was_asked_for(seconds: float, intervals: int):
+def test_the_past_covers_what_was_asked_for(seconds, intervals):
     """Rounded up to whole intervals."""
     assert Replay(Generator(1, seed=1), 10, 1).intervals(seconds) == intervals
 
 
-def columns_of(n: list[int]) -> Columns:
+def columns_of(n):
     """Return the columns of one machine with so many readings of the first three resources, and none of the others."""
     ones = np.ones((len(RESOURCES), 1))
     return Columns(np.array([*n, *[0] * (len(RESOURCES) - 3)])[:, None], ones * 2, ones * 3, ones * 4)
@@ -96,7 +93,7 @@ def columns_of(n: list[int]) -> Columns:
         pytest.param([0, 0, 10], [1, 1, NAN], None, id="nothing left"),
     ],
 )
-def test_what_is_unknown_is_left_out(n: list[int], capacity: list[float], present: list[str] | None):
+def test_what_is_unknown_is_left_out(n, capacity, present):
     """A resource not read or of unknown capacity is absent; a machine with nothing sends nothing."""
     machines = Generator(1, seed=1).machines
     machines.capacity[:3, 0] = capacity
@@ -119,7 +116,6 @@ def test_classes_add_up_to_the_mean():
     ends_s = replay.ends_s(179_000_000, block)
     for record in messages.samples(block.rows, ends_s, replay.columns(179_000_000, block), 0):
         sample = decode(record.value)
-        assert sample.classes is not None
         for name in RESOURCES:
             total = sum(getattr(usage, name) for usage in sample.classes.values())
             assert total == pytest.approx(getattr(sample, name).mean)
