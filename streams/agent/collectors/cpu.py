@@ -18,6 +18,8 @@ class CpuTimes(NamedTuple):
     busy_s: float
     idle_s: float
     cores: int
+    parts: tuple[float, ...] = ()
+    """The counters that are added up to ``busy_s``."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Cpu(Collector):
             return None
         busy_s, idle_s = now.busy_s - before.busy_s, now.idle_s - before.idle_s
         cores = max(now.cores, before.cores)
-        if min(busy_s, idle_s) < -FELL * cores or busy_s + idle_s > cores * allowed_s(elapsed_s):
+        risen = [now_s - before_s for before_s, now_s in zip(before.parts, now.parts, strict=True)]
+        if min(busy_s, idle_s, *risen) < -FELL * cores or busy_s + idle_s > cores * allowed_s(elapsed_s):
             raise ImpossibleRiseError(f"{busy_s:.6g} s busy, {idle_s:.6g} s idle of {cores} cores in {elapsed_s:.3g} s")
         busy_s, idle_s = max(busy_s, 0.0), max(idle_s, 0.0)
         if busy_s + idle_s == 0:
@@ -56,9 +59,5 @@ class Cpu(Collector):
 
 def cpu_times(times: Any, cores: int) -> CpuTimes:
     """Return the sums of psutil's fields; a field that this kernel lacks is zero."""
-    busy = ("user", "nice", "system", "irq", "softirq", "steal")
-    return CpuTimes(
-        busy_s=sum(getattr(times, name, 0.0) for name in busy),
-        idle_s=times.idle + getattr(times, "iowait", 0.0),
-        cores=cores,
-    )
+    busy = tuple(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq", "steal"))
+    return CpuTimes(sum(busy), times.idle + getattr(times, "iowait", 0.0), cores, busy)

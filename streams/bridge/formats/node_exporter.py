@@ -118,8 +118,8 @@ def points(
 ) -> list[Point]:
     """Return the points of one moment of one machine; ``excluded``: the rule of names."""
     return [
-        Point(machine, at, quantity, part, value, source=source)
-        for quantity, part, value in _points(values, excluded)
+        Point(machine, at, quantity, part, value, source=source, parts=tuple(parts))
+        for quantity, part, value, *parts in _points(values, excluded)
         if math.isfinite(value) and value >= 0
     ]
 
@@ -141,7 +141,7 @@ def interfaces(values: Iterable[Value]) -> dict[str, Interface]:
     return {name: found[name] for name in sorted(counted)}
 
 
-def _points(values: Iterable[Value], excluded: str) -> Iterator[tuple[Quantity, str, float]]:
+def _points(values: Iterable[Value], excluded: str) -> Iterator[tuple[Quantity, str, *tuple[float, ...]]]:
     modes, single = defaultdict[str, dict[str, float]](dict), dict[str, float]()
     values = list(values)
     links = interfaces(values)
@@ -167,7 +167,8 @@ def _points(values: Iterable[Value], excluded: str) -> Iterator[tuple[Quantity, 
         # The idle time of other cores than before is another counter: the difference of both means nothing.
         yield "cpu_idle_s", f"{cores:.0f} cores", idle_s
     for core, each in counted.items():
-        yield "cpu_busy_s", core, sum(value for mode, value in each.items() if mode not in IDLE)
+        busy = [value for mode, value in each.items() if mode not in IDLE]
+        yield "cpu_busy_s", core, sum(busy), *busy
         yield "cpu_total_s", core, sum(each.values())
     if TOTAL in single:
         yield "memory_total", "", single[TOTAL]

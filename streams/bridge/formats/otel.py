@@ -31,7 +31,7 @@ from typing import Any
 
 import msgspec
 
-from streams.bridge.formats.points import ALL_CORES, COUNTERS, Point, Quantity, UnreadableError
+from streams.bridge.formats.points import ALL_CORES, COUNTERS, ROUNDING, Point, Quantity, UnreadableError
 
 DELTA = (1, "1", "AGGREGATION_TEMPORALITY_DELTA")
 IDLE = frozenset(("idle", "wait", "iowait"))
@@ -242,8 +242,8 @@ def _cpu(machine: str, points: list[DataPoint]) -> Iterator[Point]:
         if alone:
             idle[at, started] += sum(states.values())
         elif "idle" in states:
-            busy = sum(value for state, value in states.items() if state not in IDLE)
-            yield Point(machine, at, "cpu_busy_s", core, busy, started)
+            busy = tuple(states[state] for state in sorted(states) if state not in IDLE)
+            yield Point(machine, at, "cpu_busy_s", core, sum(busy), started, parts=busy)
             yield Point(machine, at, "cpu_total_s", core, sum(states.values()), started)
     for (at, started), value in idle.items():
         yield Point(machine, at, "cpu_idle_s", ALL_CORES, value, started)
@@ -253,7 +253,8 @@ def _utilization(machine: str, points: list[DataPoint]) -> Iterator[Point]:
     idle, busy, cores = defaultdict[float, float](float), defaultdict[float, float](float), Counter[float]()
     for one in points:
         state, (at, _) = _meant(one, "state"), _times(one)
-        (idle if state in IDLE else busy)[at] += _value(one)
+        value = _value(one)
+        (idle if state in IDLE else busy)[at] += value if value > -ROUNDING else math.nan
         cores[at] += state == "idle"
     for at, number in cores.items():
         total = busy[at] + idle[at] if at in busy else number

@@ -20,6 +20,8 @@ COUNTERS = frozenset(("cpu_busy_s", "cpu_total_s", "cpu_idle_s", "received", "se
 """Quantities that only rise, except for resets."""
 
 ALL_CORES = "all"
+ROUNDING = 0.01
+"""By how much the idle share may seem above the whole, and a part below 0."""
 
 
 class Point(NamedTuple):
@@ -36,6 +38,8 @@ class Point(NamedTuple):
     """For a counter: the value is its rise since ``started``, else since its last point."""
     source: str = ""
     """The target that was scraped, if known: two targets may give one machine's name."""
+    parts: tuple[float, ...] = ()
+    """The counters that the value is the sum of: where one falls alone, the rise means nothing."""
 
 
 class UnreadableError(ValueError):

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from streams.bridge.formats.points import ALL_CORES, Point, Quantity, UnreadableError
+from streams.bridge.formats.points import ALL_CORES, ROUNDING, Point, Quantity, UnreadableError
 
 
 class Metric(msgspec.Struct, frozen=True, gc=False):
@@ -44,8 +44,6 @@ _many = msgspec.json.Decoder(Batch)
 
 BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
 IDLE = ("idle", "iowait")
-ROUNDING = 0.01
-"""By how much the idle share may seem above the whole."""
 
 
 def read_points(raw: bytes, machine_key: str = "host") -> list[Point]:
@@ -68,9 +66,9 @@ def _points(metric: Metric, machine_key: str) -> Iterator[Point]:
     if not machine:
         return
     at = epoch_s(metric.timestamp)
-    for quantity, part, value in _READERS[metric.name](metric):
+    for quantity, part, value, *parts in _READERS[metric.name](metric):
         if not math.isinf(value):
-            yield Point(machine, at, quantity, part, value)
+            yield Point(machine, at, quantity, part, value, parts=tuple(parts))
 
 
 def epoch_s(timestamp: float) -> float:
@@ -85,7 +83,7 @@ def epoch_s(timestamp: float) -> float:
     return timestamp / 1e9
 
 
-Found = Iterator[tuple[Quantity, str, float]]
+Found = Iterator[tuple[Quantity, str, *tuple[float, ...]]]
 
 
 def _number(metric: Metric, field: str) -> float:
@@ -100,19 +98,19 @@ def _cpu(metric: Metric) -> Found:
         return
     seconds = {name: _number(metric, f"time_{name}") for name in BUSY + IDLE}
     if not math.isnan(seconds["idle"]):
-        busy, idle = (sum(seconds[name] for name in names if not math.isnan(seconds[name])) for names in (BUSY, IDLE))
+        busy, idle = ([seconds[name] for name in names if not math.isnan(seconds[name])] for names in (BUSY, IDLE))
         if math.isnan(seconds["user"] + seconds["system"]):  # idle time alone: the rest of the cores' time is busy
-            yield "cpu_idle_s", ALL_CORES, idle
+            yield "cpu_idle_s", ALL_CORES, sum(idle)
             return
-        yield "cpu_busy_s", ALL_CORES, busy
-        yield "cpu_total_s", ALL_CORES, busy + idle
+        yield "cpu_busy_s", ALL_CORES, sum(busy), *busy
+        yield "cpu_total_s", ALL_CORES, sum(busy + idle)
         return
     waiting, idle_percent = _number(metric, "usage_iowait"), _number(metric, "usage_idle")
     share = 1.0 - (idle_percent + (0.0 if math.isnan(waiting) else waiting)) / 100
-    if waiting < 0:
-        share = waiting
     if math.isnan(idle_percent):
         share = _number(metric, "usage_active") / 100
+    fell = [part for name in (*BUSY, "iowait") if (part := _number(metric, f"usage_{name}") / 100) < -ROUNDING]
+    share = min(fell, default=share)
     yield "cpu_busy_share", "", share if not -ROUNDING < share < 0 else 0.0
 
 

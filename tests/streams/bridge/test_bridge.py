@@ -252,6 +252,14 @@ def first_value(metric, name, value):
         points_of(metric)[0]["asDouble"] = value
 
 
+def stolen(metric):
+    """Have stolen time fall by 0.4 s a second, and its share be below 0."""
+    for point in points_of(metric) if metric["name"].startswith("system.cpu") else ():
+        if point["attributes"][1]["value"]["stringValue"] == "steal":
+            passed_s = int(point["timeUnixNano"]) / 1e9 - T
+            point["asDouble"] = 1e6 - 0.4 * passed_s if metric["name"] == "system.cpu.time" else -0.1
+
+
 def no_limit(metric):
     """Leave the memory's total out, as by default."""
     if metric["name"] == "system.memory.limit":
@@ -264,6 +272,9 @@ OTEL_IN_PART = {
     "no idle time": ((lambda m: kept(m, "system.cpu.time", "user", "system", "wait"),), "cpu"),
     "idle share alone": ((utilization, lambda m: kept(m, "system.cpu.utilization", "idle")), ""),
     "no idle share": ((utilization, lambda m: kept(m, "system.cpu.utilization", "user", "system")), "cpu"),
+    "stolen time that falls": ((stolen,), "cpu"),
+    "stolen time that falls, as deltas": ((stolen, Deltas(1, True)), "cpu"),
+    "stolen share below 0": ((utilization, stolen), "cpu"),
     "used memory alone": ((no_limit, lambda m: kept(m, "system.memory.usage", "used")), "memory"),
     # protobuf.dev, ProtoJSON: NaN and infinities are strings
     "NaN": ((lambda m: first_value(m, "system.disk.io_time", "NaN"),), "disk"),

@@ -72,6 +72,8 @@ FROM_NOW = [
     ("user time rises by three times the time", "cpu", lambda v: v | {"user2": v["user2"] + 30}),
     ("idle time rises by 20 h", "cpu", lambda v: v | {"idle1": v["idle1"] + 72_000}),
     ("stolen time falls by 8e7 s", "cpu", lambda v: v | {"steal2": v["steal2"] - 8e5}),
+    ("stolen time of a busy core falls by 8 s", "cpu", lambda v: v | {"steal0": v["steal0"] - 8}),
+    ("user time becomes stolen time", "cpu", lambda v: v | {"user0": v["user0"] - 18, "steal0": v["steal0"] + 18}),
     ("stolen time rises by 8e7 s", "cpu", lambda v: v | {"steal2": v["steal2"] + 8e7}),
     ("user time of two cores swapped", "cpu", lambda v: v | {"user1": v["user1"] - 500, "user0": v["user0"] + 500}),
     ("a counter is 1 kB lower", "nic", lambda v: v | {"received": v["received"] - 1e10}),
@@ -218,6 +220,11 @@ TELEGRAF = [
     # proc(5): iowait is not reliable, and may fall
     ("waiting below 0", [{"usage_idle": 97.0, "usage_iowait": -40.0}] * 3, None),
     ("idle above 100, waiting below 0", [{"usage_idle": 150.0, "usage_iowait": -60.0}] * 3, None),
+    ("stolen below 0", [{"usage_idle": 93.75, "usage_iowait": 0.0, "usage_steal": -25.0}] * 3, None),
+    ("stolen below 0, active", [{"usage_active": 6.25, "usage_steal": -25.0}] * 3, None),
+    ("stolen time that falls", [
+        {"time_idle": 1e6 + 30.0 * n, "time_user": 1e4 + 10.0 * n, "time_system": 0.0, "time_steal": 1e3 - 8.0 * n}
+        for n in range(3)], None),
     ("shares of parts", [{"usage_user": 12.0, "usage_system": 3.0}] * 3, None),
     # telegraf, plugins/inputs/cpu: report_active adds time_active
     ("active and idle time", [{"time_active": 10.0 * n, "time_idle": 100.0 + 30.0 * n} for n in range(3)], 1.0),

@@ -39,6 +39,7 @@ def test_time_that_falls_a_little_is_no_loss(name, now, usage):
     [
         pytest.param(CpuTimes(10, 10, 4), CpuTimes(9, 20, 4), id="busy went back"),
         pytest.param(CpuTimes(10, 10, 4), CpuTimes(20, 9, 4), id="idle went back"),
+        pytest.param(CpuTimes(10, 10, 4, (6, 4)), CpuTimes(10.2, 13, 4, (7, 3.2)), id="stolen time went back"),
         pytest.param(CpuTimes(10, 10, 4), CpuTimes(10, 10, 4), id="no time counted"),
         pytest.param(CpuTimes(10, 10, 1), CpuTimes(8e6, 10.5, 1), id="stolen time, node_exporter #742"),
         pytest.param(CpuTimes(10, 10, 4), CpuTimes(10.5, 19, 4), id="more than the cores had time for"),
