@@ -121,9 +121,7 @@ def rise(machine: Machine, key: Key, point: Point, most: float, wraps_at: float 
         risen = rise_of(earlier, point.value, most * allowed_s(seconds), wraps_at=wraps_at, resets=not doubted)
     parts = before.parts if before and not point.delta else (0.0,) * len(point.parts)
     fell = any(was - now > seconds * (TIME_FELL - 1) for was, now in zip(parts, point.parts, strict=False))
-    if fell and (point.delta or point.value >= earlier):
-        risen = None
-    if risen is None:
+    if risen is None or (fell and (point.delta or point.value >= earlier)):
         if point.value > earlier:
             machine.doubted.add(key)  # what falls next may be this value, put right: that is no reset
         where = f"{key[0]} {key[1]}".strip()
