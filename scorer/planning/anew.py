@@ -84,19 +84,25 @@ def place_anew(
 
 def stranded(moves: Iterable[Anew], trial: Trial) -> list[Anew]:
     """Return the moves of instances that a later move has left without a neighbour that they must have."""
-    inputs, index = trial.inputs, trial.snapshot.roster.index
-    near = tuple(each for each in inputs.profile.filters if isinstance(each.filter, Affinity))
     found = []
     for one in moves:
-        instance, target = one.instance, one.target
-        if target is None or instance.rules is None or not instance.rules.affinity:
+        if one.target is None:
             continue
-        trial.leave(instance.id)
-        request = msgspec.structs.replace(as_request(instance), id="")
-        if refusal_of(request, inputs.by(replace(inputs.profile, filters=near)), index[target]):
+        trial.leave(one.instance.id)
+        if is_alone(one.instance, one.target, trial):
             found.append(one)
-        trial.move(instance, target)
+        trial.move(one.instance, one.target)
     return found
+
+
+def is_alone(instance: Instance, machine: str, trial: Trial) -> bool:
+    """Return whether an instance, taken out of the trial, lacks a neighbour on a machine that it must have."""
+    inputs = trial.inputs
+    if instance.rules is None or not instance.rules.affinity:
+        return False
+    near = replace(inputs.profile, filters=tuple(x for x in inputs.profile.filters if isinstance(x.filter, Affinity)))
+    request = msgspec.structs.replace(as_request(instance), id="")
+    return bool(refusal_of(request, inputs.by(near), trial.snapshot.roster.index[machine]))
 
 
 def _placed(

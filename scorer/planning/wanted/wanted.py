@@ -29,6 +29,7 @@ from scorer.ledger.record.limits import (
 )
 from scorer.placement.choosing.trial import Trial
 from scorer.placement.offers.placement import of_growth
+from scorer.planning.anew import is_alone
 from scorer.planning.wanted.differences import (
     NOT_MOVED,
     Action,
@@ -49,6 +50,10 @@ from scorer.ranking.rank import refusal_of
 
 _ARRIVING = "\n"
 """The end of the id under which the draft has a moving instance on its target; no instance's id ends so."""
+_PASSES = 3
+"""How often an instance is looked at whose neighbour may have left after it was decided."""
+_Kept = tuple[Instance, Request, Step]
+"""An instance of the ledger, its request, and what becomes of it."""
 
 
 def compare(
@@ -72,11 +77,16 @@ def compare(
     labels = prune_labels or {}
     released = [one for one in others if _pruned(one, labels)] if prune else []
     steps = [] if release_last else [comparison.release(one) for one in released]
-    left = [(ledger.instances[one.id], one) for one in requests if one.id in ledger.instances]
+    left = {one.id: (ledger.instances[one.id], one) for one in requests if one.id in ledger.instances}
+    kept: dict[str, _Kept] = {}
     for phase in (comparison.shrunk, comparison.grown, comparison.moved):
-        done = [(pair, phase(*pair)) for pair in left]
-        left = [pair for pair, step in done if step is None]
-        steps += [step for _, step in done if step is not None]
+        kept |= {name: (*pair, step) for name, pair in left.items() if (step := phase(*pair)) is not None}
+        left = {name: pair for name, pair in left.items() if name not in kept}
+    for _ in range(_PASSES):
+        alone = [name for name, one in kept.items() if comparison.is_alone(*one)]
+        for old, request, _ in [kept.pop(name) for name in alone]:
+            kept[old.id] = old, request, comparison.moved(old, request)
+    steps += [step for *_, step in kept.values()]
     steps += [comparison.placed(one) for one in requests if one.id not in ledger.instances]
     steps += [comparison.release(one) for one in released if release_last]
     found = tuple(step for step in steps if step.action != "same")
@@ -162,6 +172,22 @@ class _Comparison:
         self.trial.move(copy_with(new, id=f"{old.id}{_ARRIVING}"), target)
         words = "; ".join(filter(None, (because, in_words(old, new))))
         return Step("move", old.id, old.machine, target, words, old.generation, changes(old, new), old=old)
+
+    @quiet
+    def is_alone(self, old: Instance, request: Request, step: Step) -> bool:
+        """Return whether a neighbour that it must have has left since its step; then take it out of the trial."""
+        if step.action == "refuse" or old.state != "confirmed" or old.moving is not None:
+            return False
+        moves = step.action == "move"
+        new = copy_with(as_wanted(old, request), id=f"{old.id}{_ARRIVING}" if moves else old.id)
+        self.trial.leave(new.id)
+        if is_alone(new, str(step.target), self.trial):
+            return True
+        if moves:
+            self.trial.move(new, str(step.target))
+        else:
+            self.trial.put(new)
+        return False
 
     def _leaving(self, old: Instance) -> Instance:
         """Return the part of a moving instance that remains at its source: amounts, ports, the role of a master."""

@@ -21,7 +21,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -141,7 +141,7 @@ def interfaces(values: Iterable[Value]) -> dict[str, Interface]:
     return {name: found[name] for name in sorted(counted)}
 
 
-def _points(values: Iterable[Value], excluded: str) -> Iterator[tuple[Quantity, str, *tuple[float, ...]]]:
+def _points(values: Iterable[Value], excluded: str) -> Iterator[tuple[Any, ...]]:
     modes, single = defaultdict[str, dict[str, float]](dict), dict[str, float]()
     values = list(values)
     links = interfaces(values)

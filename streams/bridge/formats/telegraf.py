@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from streams.bridge.formats.points import ALL_CORES, ROUNDING, Point, Quantity, UnreadableError
+from streams.bridge.formats.points import ALL_CORES, ROUNDING, Point, UnreadableError
 
 
 class Metric(msgspec.Struct, frozen=True, gc=False):
@@ -83,7 +83,7 @@ def epoch_s(timestamp: float) -> float:
     return timestamp / 1e9
 
 
-Found = Iterator[tuple[Quantity, str, *tuple[float, ...]]]
+Found = Iterator[tuple[Any, ...]]
 
 
 def _number(metric: Metric, field: str) -> float:

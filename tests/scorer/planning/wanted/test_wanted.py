@@ -237,6 +237,30 @@ def test_who_leaves_counts_no_more_at_its_source(wanted, moves, profile):
     assert {one.action for one in found(after, *file, profile=profile).steps} <= {"refuse"}
 
 
+def near(app, **more):
+    return {"affinity": [{"instances": {"app": app}}], **more}
+
+
+@each_row(
+    ("wanted", "targets"),
+    [
+        pytest.param({"x": near("y"), "y": {"machine": "m1"}}, {"y": "m1", "x": "m1"}, id="one that stays"),
+        pytest.param({"x": near("y", cpu=2), "y": {"machine": "m1"}}, {"y": "m1", "x": "m1"}, id="and grows"),
+        pytest.param({"x": near("y"), "y": near("z"), "z": {"machine": "m1"}},
+                     {"z": "m1", "y": "m1", "x": "m1"}, id="a chain"),
+        pytest.param({"x": near("y", selector="big=yes"), "y": near("z"), "z": {"machine": "m3"}},
+                     {"z": "m3", "x": None, "y": "m3"}, id="no machine has both"),
+    ],
+)  # fmt: skip
+def test_nobody_is_left_alone_by_a_later_move(wanted, targets):
+    """Who must be near it moves too, or is refused."""
+    machines = [machine(f"m{n}", 80, 1000, usage=IDLE, labels={"big": "yes"} if n < 3 else {}) for n in range(4)]
+    some = [{"id": app, "cpu": 1, "memory": 1, "labels": {"app": app}} for app in wanted]
+    of = fleet(*machines, instances=[one | {"machine": "m0"} for one in some])
+    steps = found(of, *[one | wanted[one["id"]] for one in some]).steps
+    assert {one.id: one.target if one.action == "move" else None for one in steps} == targets
+
+
 def test_a_master_that_leaves_counts_until_it_is_gone():
     """The ledger counts it on both machines: no other master of its cluster is planned there."""
     masters = {"cluster": "s", "role": "master", "cluster_masters": 4, "cpu": 1, "memory": 1}
