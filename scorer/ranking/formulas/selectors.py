@@ -9,10 +9,11 @@ Requirements joined by commas, all of which must hold:
 | ``disk in (ssd, nvme)`` | it has one of the values                           |
 | ``disk notin (hdd)``    | it has none of them, or is not there               |
 | ``gpu``, ``!gpu``       | it is there, is not there                          |
-| ``cores>32``, ``cores<8`` | it is a number and larger, smaller                |
+| ``cores>32``, ``cores<8`` | it is a whole number and larger, smaller          |
 
 The key ``machine`` is the machine's name. No value is the empty one, as in kubectl: ``rack=``, ``rack in (r7,)`` and
-``rack in ()`` hold where the label is there and empty. A number has ASCII digits, and a point at most.
+``rack in ()`` hold where the label is there and empty. A whole number has ASCII digits and 64 bits; 31.5 is none,
+as in Kubernetes.
 """
 
 import re
@@ -34,7 +35,7 @@ _SET = re.compile(rf"({_WORD})[{_BLANKS}]+(in|notin)[{_BLANKS}]*\(([^()]*)\)")
 _COMPARISON = re.compile(rf"({_WORD})[{_BLANKS}]*(==|=|!=|>|<)[{_BLANKS}]*((?:{_WORD})?)")
 _EXISTENCE = re.compile(rf"(!?)[{_BLANKS}]*({_WORD})")
 _NEXT = re.compile(rf"[{_BLANKS}]*(?:(,)[{_BLANKS}]*|\Z)")
-_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?0*[0-9]{1,19}")
 _VALUE = re.compile(f"(?:{_WORD})?")
 
 REQUIREMENTS_MAX = 128
@@ -63,8 +64,8 @@ class Requirement:
     def _accepts(self, values: tuple[str, ...]) -> Bools:
         """Return whether each distinct value of a label is accepted; at least one element, also without values."""
         if self.operator in ("<", ">"):
-            numbers, limit = _numbers(values), float(self.values[0])
-            return numbers < limit if self.operator == "<" else numbers > limit
+            sign, limit = -1 if self.operator == "<" else 1, int(self.values[0])
+            return np.array([one is not None and sign * one > sign * limit for one in _numbers(values) or (None,)])
         positions = _positions(values)
         accepted = np.zeros(max(1, len(values)), np.bool_)
         accepted[[positions[value] for value in self.values if value in positions]] = True
@@ -72,9 +73,10 @@ class Requirement:
 
 
 @lru_cache(maxsize=64)
-def _numbers(values: tuple[str, ...]) -> Floats:
-    """Return the values of a label as numbers, NaN where a value is not a number."""
-    return np.array([float(value) if _NUMBER.fullmatch(value) else np.nan for value in values] or [np.nan])
+def _numbers(values: tuple[str, ...]) -> tuple[int | None, ...]:
+    """Return the values of a label as whole numbers, None where a value is not one of 64 bits."""
+    found = (int(value) if _NUMBER.fullmatch(value) else 2**63 for value in values)
+    return tuple(one if -(2**63) <= one < 2**63 else None for one in found)
 
 
 @lru_cache(maxsize=64)
@@ -119,7 +121,7 @@ def _parse_one(text: str, position: int) -> tuple[Requirement | None, int]:
         return (Requirement(match[1], match[2], values) if readable else None), match.end()
     if match := _COMPARISON.match(text, position):
         operator = "=" if match[2] == "==" else match[2]
-        if operator in "<>" and np.isnan(_numbers((match[3],))[0]):
+        if operator in "<>" and _numbers((match[3],))[0] is None:
             return None, match.end()
         return Requirement(match[1], operator, (match[3],)), match.end()
     if match := _EXISTENCE.match(text, position):

@@ -266,7 +266,7 @@ def some_cluster(seed):
         {
             "kind": "Node", "apiVersion": "v1",
             "metadata": {"name": f"n{n}", "resourceVersion": "1", "labels": {
-                "kubernetes.io/hostname": f"n{n}", "zone": one_of(ZONES), "size": str(rng.integers(4)),
+                "kubernetes.io/hostname": f"n{n}", "zone": one_of(ZONES), "size": one_of(("0", "1.5", "2", "3")),
                 **({"disk": one_of(DISKS)} if chance(0.7) else {})}},
             "spec": {"unschedulable": chance(0.05), "taints": [
                 {"key": one_of(KEYS), "value": one_of(("", "x")), "effect": one_of(EFFECTS)}

@@ -69,22 +69,26 @@ def test_selector(selector, expected):
         ("in in (in,notin)", "r1"),
         ("example.com/key-with-dash in (so,what)", "r2"),
         ("cores>31", "r1"),
-        ("cores>31.5", "r1"),
         ("cores<1001", "r1"),
         ("cores>0", "r1"),
         ("signed<6", "r2"),
+        ("ghz>1", "absent"),
+        ("ghz<9223372036854775807", "absent"),
     ],
 )
 def test_a_selector_means_what_it_means_to_kubectl(selector, expected):
-    """No value is the empty value; blanks are those of its lexer; a number is decimal.
+    """No value is the empty value; blanks are those of its lexer; a number is whole.
 
     Rows after ``labels.Parse`` (k8s.io/apimachinery, ``labels/selector_test.go``).
     """
     machines = [
         machine("r1", labels={"rack": "r1", "cores": "32", "in": "notin"}),
-        machine("r2", labels={"rack": "r2", "cores": "1_000", "example.com/key-with-dash": "so", "signed": "-5"}),
-        machine("empty", labels={"rack": "", "cores": "1e3"}),
-        machine("absent", labels={"cores": "inf"}),
+        machine(
+            "r2",
+            labels={"rack": "r2", "cores": "1_000", "example.com/key-with-dash": "so", "signed": "-5", "ghz": "2.5"},
+        ),
+        machine("empty", labels={"rack": "", "cores": "1e3", "ghz": "9223372036854775808"}),
+        machine("absent", labels={"cores": "inf", "ghz": "9223372036854775806"}),
     ]
     assert passes(Selector(), *machines, selector=selector) == expected
 
@@ -93,7 +97,7 @@ REFUSED = [
     "=r1", "rack in r1", "a=b,", "a b", "cores>many", "a=b,,c=d", "(a)", ",a", "a=b c", "x=a||y=b", "x==a==b", "!x=a",
     "x<a", "x>", "x<", "x===a", "x=!a", "x in (a b)", "x in (a", "x in", "x in ((a))", "x in (a)(b)", "x in (a) y",
     "x in (a=b)", "!x in (a)", "!!x", "!", "x >= 1", "x>1_0", "x>1e3", "x>inf", "x>nan", "x=\uff11", "x in (\uff11)",
-    "x\u00a0in (a)", "x=a\u00a0", "x in (a,\u3000b)", "()", "== !=",
+    "x\u00a0in (a)", "x=a\u00a0", "x in (a,\u3000b)", "()", "x>1.5", "x<9223372036854775808", "== !=",
 ]  # fmt: skip
 
 
