@@ -55,15 +55,14 @@ def place_anew(
     trial: Trial,
     *,
     gone: bool = False,
-    left: str = "",
     condition: Condition | None = None,
     by_class: bool = False,
 ) -> list[Anew]:
     """Return the target of each instance, in the order of placing; the trial then includes the moves.
 
     ``gone``: their machines are lost, so they count nowhere before they are placed. Otherwise each stays on its machine
-    until its turn, and afterwards when no machine is feasible. ``left``: a selector of the remaining machines.
-    ``by_class``: higher classes before lower ones, within a class masters first; groups that move together stay first.
+    until its turn, and afterwards when no machine is feasible. ``by_class``: higher classes before lower ones, within a
+    class masters first; groups that move together stay first.
 
     Raises InvalidRequest where `rank` does.
     """
@@ -73,7 +72,7 @@ def place_anew(
     for bound in [] if gone else _bound(instances, trial):
         found += _all_or_none(bound, trial, condition)
     done = {one.instance.id for one in found}
-    for request, group in _alike([one for one in instances if one.id not in done], left, by_class):
+    for request, group in _alike([one for one in instances if one.id not in done], by_class):
         found += _placed(request, group, trial, condition, gone=gone)
     for one in [] if gone else stranded(found, trial):
         found.remove(one)
@@ -206,22 +205,15 @@ def _put(instance: Instance, target: str | None, trial: Trial, *, gone: bool) ->
         trial.put(instance)
 
 
-def _alike(instances: Sequence[Instance], left: str, by_class: bool) -> list[tuple[Request, list[Instance]]]:
+def _alike(instances: Sequence[Instance], by_class: bool) -> list[tuple[Request, list[Instance]]]:
     """Return the instances grouped by equal requests, the largest first."""
     groups: dict[bytes, tuple[Request, list[Instance]]] = {}
     for instance in instances:
         request = msgspec.structs.replace(as_request(instance), id="")
         group = groups.setdefault(_encode(request), (request, []))
         group[1].append(instance)
-    if left:
-        selected = [
-            (msgspec.structs.replace(request, selector=",".join(filter(None, (request.selector, left)))), group)
-            for request, group in groups.values()
-        ]
-    else:
-        selected = list(groups.values())
-    selected.sort(key=lambda group: size(group[1][0]), reverse=True)
-    return sorted(selected, key=lambda group: _rank(group[1][0])) if by_class else selected
+    ordered = sorted(groups.values(), key=lambda group: size(group[1][0]), reverse=True)
+    return sorted(ordered, key=lambda group: _rank(group[1][0])) if by_class else ordered
 
 
 def _rank(instance: Instance) -> tuple[int, bool]:

@@ -60,7 +60,7 @@ class CapacitySettings(RequestSettings, FleetSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.mix and (given := [name for name in (*RESOURCES, "maxmemory", "query") if getattr(self, name)]):
+        if self.mix and (given := [name for name in self.request() if name != "profile"]):
             raise ValueError(f"mix: counts what was placed lately; {given[0]} has no place beside it")
         if len(self.if_lost) > 1:
             raise ValueError(f"if_lost: expected one LABEL=VALUE, got {len(self.if_lost)}")
@@ -82,17 +82,13 @@ def _capacity(settings: CapacitySettings) -> int:
 
 
 def _answer(settings: CapacitySettings, request: Request, fleet: FleetState, profile: Profile) -> dict[str, Any]:
-    import msgspec
-
     from scorer.placement.choosing.trial import Trial
     from scorer.planning.capacity.room import room
 
-    answer, wanted, trial = basis(fleet, profile), request, Trial(fleet.inputs(profile))
+    answer, trial = basis(fleet, profile), Trial(fleet.inputs(profile))
     for key, value in settings.if_lost.items():
-        _, answer["lost"] = _lost(key, value, trial)
-        selector = ",".join(filter(None, (request.selector, f"{key}!={value}")))
-        wanted = msgspec.structs.replace(request, selector=selector)
-    here = room(wanted, trial)
+        answer["lost"] = _lost(key, value, trial)
+    here = room(request, trial)
     copies = dict(zip(here.machines, here.copies.tolist(), strict=True))
     return answer | {
         "fit": here.total,
@@ -108,16 +104,13 @@ def _mix_answer(settings: CapacitySettings, fleet: FleetState, profile: Profile)
     """Return the answer of ``--mix``; raises SettingsError when nothing was placed lately."""
     from scorer.placement.choosing.trial import Trial
     from scorer.planning.capacity.mix_room import mix_of, mix_room
-    from scorer.planning.drain.drain import with_cordon
 
     mix = mix_of(fleet.ledger.instances.values(), fleet.now_s - settings.mix_since)
     if not mix.kinds:
         raise SettingsError(f"mix_since: no instance was placed within {duration(settings.mix_since)}")
     answer, trial = basis(fleet, profile), Trial(fleet.inputs(profile))
     for key, value in settings.if_lost.items():
-        names, answer["lost"] = _lost(key, value, trial)
-        trial.inputs = trial.inputs.by(with_cordon(profile))
-        trial.cordon(names)
+        answer["lost"] = _lost(key, value, trial)
     found = mix_room(mix, trial)
     return answer | {
         "fit": found.total,
@@ -136,10 +129,11 @@ def _mix_answer(settings: CapacitySettings, fleet: FleetState, profile: Profile)
     }
 
 
-def _lost(key: str, value: str, trial: Trial) -> tuple[list[str], dict[str, Any]]:
-    """Place the instances of the machines with a label elsewhere; return these machines, and the placements."""
+def _lost(key: str, value: str, trial: Trial) -> dict[str, Any]:
+    """Cordon the machines with a label, and place their instances elsewhere; return the placements."""
     from scorer.ledger.record.instance import DAEMON
     from scorer.planning.anew import place_anew
+    from scorer.planning.drain.drain import with_cordon
 
     snapshot, ledger = trial.snapshot, trial.inputs.ledger
     names = [name for row, name in enumerate(snapshot.names) if snapshot.rules.labels(row).get(key) == value]
@@ -147,10 +141,12 @@ def _lost(key: str, value: str, trial: Trial) -> tuple[list[str], dict[str, Any]
         raise SettingsError(f"if_lost: no machine has the label {key}={value}")
     there = (one for name in names for one in ledger.on_machine(name))
     instances = [one for one in there if one.labels.get(DAEMON) != "true"]
-    found = place_anew(instances, trial, gone=True, left=f"{key}!={value}")
+    trial.inputs = trial.inputs.by(with_cordon(trial.inputs.profile))
+    trial.cordon(names)
+    found = place_anew(instances, trial, gone=True)
     homeless = [one.instance.id for one in found if one.target is None]
     told = {"machines": len(names), "placed": len(found) - len(homeless)}
-    return names, told | {"homeless": homeless[:100], "homeless_count": len(homeless)}
+    return told | {"homeless": homeless[:100], "homeless_count": len(homeless)}
 
 
 def _kind(kind: Kind) -> dict[str, Any]:

@@ -57,11 +57,13 @@ def test_one_more_machine(capsys, file):
     assert [(one["capacity"]["cpu"], one["machines"], one["copies"]) for one in found] == [(8.0, 3, 4), (4.0, 1, 2)]
 
 
-def test_what_if_a_zone_is_lost(capsys, file):
-    """Its instances are placed anew first, then the rest is counted."""
-    answer = as_json(capsys, file, *KIND, "--if-lost", "zone=a")
-    assert answer["lost"] == {"machines": 2, "placed": 1, "homeless": [], "homeless_count": 0}
-    assert answer["fit"] == 2
+def test_what_if_a_zone_is_lost(capsys, file, tmp_path):
+    """Its instances are placed anew first, then the rest is counted; also by a profile that looks at no labels."""
+    (bare := tmp_path / "bare.toml").write_text('[[filters]]\nuse = "fits"\n[[scores]]\nuse = "least_allocated"\n')
+    for more in ([], ["--profile", str(bare)]):
+        answer = as_json(capsys, file, *KIND, "--if-lost", "zone=a", *more)
+        assert answer["lost"] == {"machines": 2, "placed": 1, "homeless": [], "homeless_count": 0}
+        assert answer["fit"] == (1 if more else 2)
     assert "without 2 machines: 1 instance placed anew, all find a machine" in run(
         capsys, file, *KIND, "--if-lost", "zone=a"
     )
@@ -95,6 +97,7 @@ def test_none_fits(capsys, file):
         (["--if-lost", "zone=z"], "if_lost: no machine has the label zone=z"),
         (["--if-lost", "zone=a,rack=b"], "if_lost: expected one LABEL=VALUE, got 2"),
         (["--mix", "--cpu", "2"], "mix: counts what was placed lately; cpu has no place beside it"),
+        (["--mix", "--selector", "zone=a"], "mix: counts what was placed lately; selector has no place beside it"),
         (["--mix", "--if-lost", "zone=z"], "if_lost: no machine has the label zone=z"),
         (["--cpu", "lots"], "cpu: 'lots' is not an amount"),
         (["--profile", "none"], "profile: no profile 'none'"),

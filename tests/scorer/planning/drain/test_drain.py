@@ -277,8 +277,9 @@ def lost(*instances, left=2, profile="kubernetes"):
         *(machine(f"b{n}", 8, 100, usage={"cpu": 1, "memory": 5}, labels={"zone": "b"}) for n in range(left)),
         instances=[{"machine": "gone", "memory": 1, **one} for one in instances],
     )
-    trial = Trial(of.inputs(load_profiles().choose(profile)))
-    found = place_anew(of.ledger.on_machine("gone"), trial, gone=True, left="zone!=a")
+    trial = Trial(of.inputs(with_cordon(load_profiles().choose(profile))))
+    trial.cordon(["gone"])
+    found = place_anew(of.ledger.on_machine("gone"), trial, gone=True)
     homeless = tuple(one.instance.id for one in found if one.target is None)
     return Loss(len(found) - len(homeless), homeless), trial
 
