@@ -137,7 +137,8 @@ class Placing:
         if settle(placement, 0, outcome):
             return [], depth
         if outcome.kind == "none":
-            if ranking is None or transition.changes:  # the script ended what was due: there may be room now
+            if ranking is None or (transition.changes and not placement.replanned):
+                placement.replanned = ranking is not None  # the script ended what was due: there may be room now
                 return [0], depth
             placement.missing[0] = summary(ranking)
             return [], depth

@@ -77,7 +77,8 @@ def test_a_batch_gets_what_has_just_expired(wire, names, free, more, count):
     assert "before" not in world.ledger.all_instances()
 
 
-def test_a_batch_is_planned_anew_once(wire, names, monkeypatch):
+@pytest.mark.parametrize(("count", "cpu"), [(1, 6), (3, 2)])
+def test_placing_is_planned_anew_once(wire, names, count, cpu, monkeypatch):
     """Where something ends during each try, what has no room is refused as elsewhere."""
     node = {"name": "m1", "allocatable": {"cpu_millicores": 4_000, "memory_bytes": 4_000}}
     world = World(wire, names, {"machine": node, "now_unix_s": 1_000})
@@ -92,9 +93,9 @@ def test_a_batch_is_planned_anew_once(wire, names, monkeypatch):
         return plain(*wanted, **more)
 
     monkeypatch.setattr(world.ledger, "reserve", reserve)
-    batch = [request(id=f"b{n}", cpu=2, memory=1, all_or_nothing=True) for n in range(3)]
+    batch = [request(id=f"b{n}", cpu=cpu, memory=1, all_or_nothing=count > 1) for n in range(count)]
     placement = run_to_end(world.placing.steps(batch, world.inputs))
-    assert (placement.records, sorted(placement.missing), len(tries)) == ([None] * 3, [0, 1, 2], 2)
+    assert (placement.records, sorted(placement.missing), len(tries)) == ([None] * count, list(range(count)), 2)
 
 
 @pytest.mark.parametrize("row", cases("reservation", "unicore_filter"), ids=by_name)
