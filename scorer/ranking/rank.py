@@ -8,7 +8,7 @@ from schemas.rpc.request import Request
 from scorer.ranking.formulas.selectors import check_selectors
 from scorer.ranking.inputs import RankingInputs, Seen, quiet
 from scorer.ranking.kernel import binding
-from scorer.ranking.kernel.binding import TIE, Models, Records, Uses
+from scorer.ranking.kernel.binding import TIE, Models, Uses
 from scorer.ranking.kernel.layout import AS_IT_IS, CODE, FOREIGN, GIVEN, MIN_MAX, OF_MEANS
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.machines.table import Table
@@ -76,7 +76,6 @@ class Decision:
         self.refused: Codes = np.zeros(self.count, np.int32)
         self.filters = Uses()
         self.scores = Uses(self.count, len(self.profile.scores))
-        self._records: dict[int, Records] = {}
         self.verdicts: list[Verdict] = []
         self.terms: list[ScoreTerm] = []
         self.far = False
@@ -104,19 +103,13 @@ class Decision:
 
     def _use(self, uses: Uses, plugin: Any, of: Compiled | None, machines: Machines, **more: Any) -> Any:
         """Add a plugin with its inputs; a score of another package gets an entry, too."""
-        records = self._records.get(id(machines))
-        if records is None:
-            patched, beside, _ = machines.what_if.rows(machines.table)
-            records = self._records[id(machines)] = Records(
-                machines.table.rows, machines.table.more, patched, beside, machines.query
-            )
         if of is None:
-            return uses.add(records, FOREIGN, None, **more)
+            return uses.add(machines.inputs, FOREIGN, None, **more)
         if not of.reads:
-            return uses.add(records, of.number, of.settings, inner=of.inner, **more)
+            return uses.add(machines.inputs, of.number, of.settings, inner=of.inner, **more)
         columns, own = plugin.columns(self.request, machines), plugin.own(self.request, machines)
         self.far |= plugin.far(self.request, machines)
-        return uses.add(records, of.number, of.settings, columns=columns, own=own, inner=of.inner, **more)
+        return uses.add(machines.inputs, of.number, of.settings, columns=columns, own=own, inner=of.inner, **more)
 
     # ---- evaluating
 
@@ -171,16 +164,15 @@ class Decision:
             if term.weighted.normalise == "rank":
                 term.raw, slope, start = _places(term.raw, self.refused == 0)
                 self.scores.put(place, term.raw, slope, start)
-        total, best = np.zeros(self.count), np.empty(min(BEST, self.count), np.int64)
-        counts = np.zeros((len(self.profile.filters) + 1) * CODE, np.int64)
         order = order_of(self.machines.roster, self.profile.ties, self.request.id)
-        found = binding.finish(self.refused, self.scores, order, total, best, counts)
+        reasons = (len(self.profile.filters) + 1) * CODE
+        total, best, counts = binding.finish(self.refused, self.scores, order, BEST, reasons)
         spread = zip(self.terms, self.scores.array["slope"].tolist(), self.scores.array["start"].tolist(), strict=True)
         for term, slope, start in spread:
             term.slope, term.start = slope, start
         return Ranking(
             self.request, self.profile, self.machines, self.refused, total, self.verdicts, self.terms, counts, order,
-            (self.filters, self.scores), best[:found],
+            (self.filters, self.scores), best,
         )  # fmt: skip
 
     # ---- many copies

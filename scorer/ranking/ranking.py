@@ -154,9 +154,9 @@ class Ranking:
 
     def limits_for(self, request: Request, rows: Sequence[int]) -> list[Limit]:
         index, found = np.array(rows, np.int64), list[Limit]()
+        own = {id(each.placed): each.machines for each in self.verdicts}
         for placed in self.profile.filters:
-            own = next((each.machines for each in self.verdicts if each.placed is placed), self.machines)
-            asked = own.of(request)
+            asked = own.get(id(placed), self.machines).of(request)
             if plugins.has_limits(placed.filter, request, asked):
                 found += placed.filter.limit(request, asked.take(index))
         known = {limit.measure for limit in found}

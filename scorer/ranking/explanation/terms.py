@@ -60,11 +60,14 @@ def _resources(machines: Machines) -> list[dict[str, dict[str, float | None]]]:
         "mean": more["measured"], "std": more["std"], "credit": more["credit"],
         "debit": np.maximum(more["measured"] + more["credit"] - rows["mean"], 0.0) * machines.debits,
         "promised": rows["allocated"], "allocatable": rows["allocatable"], "utilization": rows["utilization"],
-        "request": np.broadcast_to(machines.amounts, rows["mean"].shape),
+        "request": np.tile(machines.amounts, (len(machines), 1)),
     }  # fmt: skip
-    by_machine = np.array(list(columns.values())).transpose(1, 2, 0).tolist()
+    by_machine = zip(*(column.tolist() for column in columns.values()), strict=True)
     return [
-        {name: dict(zip(columns, _plain(values), strict=True)) for name, values in zip(RESOURCES, each, strict=True)}
+        {
+            name: dict(zip(columns, _plain(values), strict=True))
+            for name, values in zip(RESOURCES, zip(*each, strict=True), strict=True)
+        }
         for each in by_machine
     ]
 

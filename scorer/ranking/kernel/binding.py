@@ -88,21 +88,22 @@ def make_rows(
     making: NDArray[Any],
     machines: Integers,
     places: Integers,
-    live: tuple[Integers, Integers],
-    left: tuple[Integers, Integers],
+    residents: Sequence[tuple[Integers, Integers]],
     into: Sequence[NDArray[Any] | None],
-    load: NDArray[Any] | None = None,
 ) -> None:
-    """Make the rows of some machines, at these places of ``into``: rows, more, and sums by class or None.
+    """Make the rows of some machines, at these places of ``into``.
 
-    ``load``: the sums over all rows, to be kept right.
+    ``into``: rows, more, sums by class or None, and the sums over all rows, which are kept right, or None.
 
-    ``live``, ``left``: the addresses of their instances and leavers, and [n + 1] where those of each machine begin.
+    ``residents``: for their instances and for their leavers the addresses, and [n + 1] where those of each begin.
     """
+    inputs, outputs = (
+        (each for pair in residents for each in pair),
+        (0 if one is None else address(one) for one in into),
+    )
     _library.make_rows(
-        address(making), machines.size, address(machines), address(places), address(live[0]), address(live[1]),
-        address(left[0]), address(left[1]), *(0 if one is None else address(one) for one in (*into, load)),
-    )  # fmt: skip
+        address(making), machines.size, address(machines), address(places), *map(address, inputs), *outputs
+    )
 
 
 def expected(making: NDArray[Any], instances: NDArray[Any]) -> Floats:
@@ -127,7 +128,7 @@ class Pinned:
 
 
 class Records:
-    """The inputs of plugins under one load model: rows with their optional parts, those of the what-if, the query."""
+    """The inputs of plugins under one load model: rows, their optional parts, both of the what-if, the query."""
 
     __slots__ = ("at", "kept")
 
@@ -230,14 +231,12 @@ def add_up(rows: NDArray[Any], load: NDArray[Any]) -> None:
 
 
 def fleet_means(
-    rows: NDArray[Any], patched: NDArray[Any], patches: NDArray[Any], load: NDArray[Any], query: NDArray[Any],
-    refused: NDArray[np.int32] | None = None,
-) -> None:  # fmt: skip
+    records: Records, patches: NDArray[Any], load: NDArray[Any], refused: NDArray[np.int32] | None = None
+) -> None:
     """Write the mean utilizations of the fleet, or of the feasible machines, into the query (``evaluate.h``)."""
+    rows, _, patched, _, query = records.at
     among = 0 if refused is None else address(refused)
-    _library.fleet_means(
-        rows.size, address(rows), address(patched), address(patches), among, address(load), address(query)
-    )
+    _library.fleet_means(records.kept[0].size, rows, patched, address(patches), among, address(load), query)
 
 
 def compare(refused: NDArray[np.int32], scores: Uses) -> None:
@@ -246,17 +245,16 @@ def compare(refused: NDArray[np.int32], scores: Uses) -> None:
 
 
 def finish(
-    refused: NDArray[np.int32], scores: Uses, order: NDArray[np.uint64], total: Floats, best: Integers, counts: Integers
-) -> int:
-    """Put the weighted mean into total [M], the best rows into best, the machines by refusal into counts.
-
-    Returns how many are in best.
-    """
-    found: int = _library.finish(
+    refused: NDArray[np.int32], scores: Uses, order: NDArray[np.uint64], most: int, reasons: int
+) -> tuple[Floats, Integers, Integers]:
+    """Return the weighted mean [M], at most ``most`` best rows, and how many machines each refusal has [reasons]."""
+    total, best = np.zeros(refused.size), np.empty(min(most, refused.size), np.int64)
+    counts = np.zeros(reasons, np.int64)
+    found = _library.finish(
         refused.size, address(refused), scores.at, scores.size, address(order), address(total), address(best),
         best.size, address(counts),
     )  # fmt: skip
-    return found
+    return total, best[:found], counts
 
 
 def best_among(

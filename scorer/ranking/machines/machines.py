@@ -21,7 +21,7 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.facets import Facet, facets_of
 from scorer.ledger.view.slots import request_record
 from scorer.ranking.estimates.estimate import Estimate
-from scorer.ranking.kernel.binding import ask, fleet_means
+from scorer.ranking.kernel.binding import Records, ask, fleet_means
 from scorer.ranking.kernel.layout import DAYS, QUERY, STATISTICS
 from scorer.ranking.machines.table import Table
 from scorer.ranking.machines.what_if import WhatIf
@@ -139,8 +139,12 @@ class Machines:
 
     def find_means(self, refused: NDArray[np.int32] | None = None) -> None:
         """Write the fleet's mean utilizations into the query; with ``refused`` those of the feasible machines."""
-        table, patched = self.table, self.what_if.rows(self.table)[0]
-        fleet_means(table.rows, patched, self.what_if.struct, table.load, self.query, refused)
+        fleet_means(self.inputs, self.what_if.struct, self.table.load, refused)
+
+    @cached_property
+    def inputs(self) -> Records:
+        """The inputs of the C functions of filters and scores."""
+        return Records(self.table.rows, self.table.more, *self.what_if.rows(self.table)[:2], self.query)
 
     @property
     def amounts(self) -> Floats:

@@ -117,7 +117,7 @@ class Table:
         for first in range(0, self.rows.size, PART):
             machines = np.arange(first, min(first + PART, self.rows.size))
             ends, gone = live[1][first:], left[1][first:]
-            make_rows(self.making, machines, machines, (live[0], ends), (left[0], gone), self.records)
+            make_rows(self.making, machines, machines, ((live[0], ends), (left[0], gone)), (*self.records, None))
             yield
         del kept
         self._add_up()
@@ -154,7 +154,7 @@ class Table:
         if touched:
             rows = list(touched)
             at = np.array(rows, np.int64)
-            make_rows(self.making, at, at, *self.residents.on(rows), self.records, self.load)
+            make_rows(self.making, at, at, self.residents.on(rows), (*self.records, self.load))
         if snapshot is not before:
             self._add_up()
         return True

@@ -103,7 +103,7 @@ class WhatIf:
         for patched, own in zip(into, table.records, strict=True):
             if patched is not None and own is not None:
                 _plain(patched)[places] = _plain(own)[at]
-        make_rows(table.making, at, places, *table.residents.on(machines, self.overlay), into)
+        make_rows(table.making, at, places, table.residents.on(machines, self.overlay), (*into, None))
         into[0]["cordon"][places] |= [row in self._cordoned for row in machines]
 
     def _tell(self) -> None:

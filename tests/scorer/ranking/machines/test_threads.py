@@ -117,11 +117,11 @@ def test_a_call_sees_whole_rows():
     readers = [reader() for _ in range(3)]
     table = Decision(ASKED, inputs).machines.table
     at = np.arange(len(NAMES))
-    live, left = table.residents.on(at.tolist())
+    residents = table.residents.on(at.tolist())
 
     def write():
         for _ in range(6 * ROUNDS):
-            make_rows(table.making, at, at, live, left, table.records)
+            make_rows(table.making, at, at, residents, (*table.records, None))
 
     together(write, *readers)
 
