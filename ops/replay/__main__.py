@@ -83,7 +83,7 @@ def worlds(settings: ReplaySettings, missing: list[str]) -> Iterator[Callable[[]
 
 def _made(settings: ReplaySettings, trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload:
     world = build_world(trace, lives, shape, seed)
-    return with_batch(world, settings.batch) if settings.batch else world
+    return with_batch(world, settings.batch, round(settings.batch_every / 60)) if settings.batch else world
 
 
 def _span_s(settings: ReplaySettings, path: Path) -> tuple[float, float]:
@@ -263,7 +263,7 @@ def _result(outcome: Outcome, policy: Policy) -> Result:
     reasons: Counter[str] = Counter()
     for why, count in outcome.refusals.items():
         reasons[main_reason(why)] += count
-    return Result(world.name, world.seed, policy.name, policy.reference, measure(outcome), resolution, reasons)
+    return Result(world.name, world.seed, policy.name, policy.reference, measure(outcome), resolution, dict(reasons))
 
 
 def main_reason(why: str) -> str:

@@ -70,6 +70,9 @@ class ReplaySettings:
     batch: Annotated[float, Meta(ge=0, le=10)] = setting(
         0.0, "add instances of class batch, of the same trace, that would ask for this share of the fleet's cores"
     )
+    batch_every: Annotated[float, Meta(ge=60, le=86_400)] = setting(
+        240.0, "time between its bursts; of an hour or more: no instance of batch runs longer than this", duration=True
+    )
     evict: tuple[float, ...] = setting(
         (),
         "time between evictions by `drain --evict`: profiles that count by class are run with them, too",
@@ -110,7 +113,9 @@ class ReplaySettings:
             raise ValueError("sources: name a trace, a workload or a recording, or give last, since or until")
         if self.evict_profile and not self.evict:
             raise ValueError("evict_profile: give evict, too")
-        for name, times in (("evict", self.evict), ("retry", (self.retry,))):
+        for name, times in (
+            ("evict", self.evict), ("retry", (self.retry,)), ("batch_every", (self.batch_every,)),
+        ):  # fmt: skip
             if wrong := [one for one in times if one < 60 or one % 60]:
                 raise ValueError(f"{name}: expected whole minutes, such as 5m, got {duration(wrong[0])}")
 

@@ -44,6 +44,7 @@ the fleet,
 | hot90_alone    | share of the machine-minutes with p > 0.9: prod is hot by itself, whatever batch does        |
 | lost_prod      | prod's demand that is not served, as a share of it, if a hot machine gives all the same part |
 | lost_yielding  | the same, if batch gets what prod leaves (a cgroup weight that is next to nothing)           |
+| waits_batch    | minutes from the first request of batch to its last placement, or to the end; the mean       |
 | evictions      | evictions of batch for each hour that a batch instance runs                                  |
 | refused_prod   | share of prod's instances that were refused at their first try                               |
 """
@@ -139,7 +140,9 @@ def class_figures(outcome: Outcome, first: int, last: int) -> Mapping[str, float
     part = np.minimum(cores / np.maximum(load, 1e-12), 1.0)
     evicted = sum(first <= one.last < last for one in left)
     demand = max(float(prod.sum()), 1e-12)
-    asking = ~workload.lower & (workload.start >= first) & (workload.start < last) & (outcome.tries > 0)
+    asking = (workload.start >= first) & (workload.start < last) & (outcome.tries > 0)
+    waits = np.where(outcome.placed >= 0, outcome.placed, workload.minutes) - workload.start
+    prods_asking, batch = asking & ~workload.lower, asking & workload.lower
     return {
         "hosted": (ran + kept) / whole,
         "hosted_prod": kept / whole,
@@ -153,7 +156,8 @@ def class_figures(outcome: Outcome, first: int, last: int) -> Mapping[str, float
         "lost_prod": float((prod * (1.0 - part)).sum()) / demand,
         "lost_yielding": float(np.maximum(prod - cores, 0.0).sum()) / demand,
         "evictions": evicted / max(float(minutes[workload.lower].sum()) / 60, 1.0),
-        "refused_prod": float((outcome.refused[asking] > 0).sum() / max(int(asking.sum()), 1)),
+        "waits_batch": float(waits[batch].sum() / max(int(batch.sum()), 1)),
+        "refused_prod": float((outcome.refused[prods_asking] > 0).sum() / max(int(prods_asking.sum()), 1)),
     }
 
 

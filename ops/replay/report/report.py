@@ -55,14 +55,15 @@ BY_CLASS = Shown(
         "hosted": ".2f", "hosted_prod": ".2f", "hosted_batch": ".2f", "kept_batch": ".2f", "running_batch": ".1f",
         "used_batch": ".2f", "mean": ".2f",
         "hot90_prod": ".3%", "on_hot_prod": ".3%", "hot90_alone": ".3%", "lost_prod": ".4%", "lost_yielding": ".4%",
-        "evictions": ".3f", "refused_prod": ".2%",
+        "waits_batch": ".2f", "evictions": ".3f", "refused_prod": ".2%",
     },
     {
         "hosted_prod": "hosted prod", "hosted_batch": "hosted batch", "kept_batch": "batch less lost work",
         "running_batch": "batch instances a machine", "used_batch": "used by batch", "mean": "mean load",
         "hot90_prod": "hot minutes with prod", "on_hot_prod": "prod on hot", "hot90_alone": "hot by prod alone",
         "lost_prod": "prod lost", "lost_yielding": "prod lost, batch yields",
-        "evictions": "evictions an instance-hour", "refused_prod": "prod's first tries refused",
+        "waits_batch": "batch waits, min", "evictions": "evictions an instance-hour",
+        "refused_prod": "prod's first tries refused",
     },
     CLASS_RATIOS, "evictions",
 )  # fmt: skip
@@ -141,8 +142,9 @@ def ratios(rows: Sequence[Row], baseline: str, title: str, shown: Shown) -> Tabl
 def figures(rows: Sequence[Row], shown: Shown) -> Table:
     """Return the table of the figures themselves."""
     shown = _with_further(shown, rows)
-    lines = [[row.policy, *(shown.cell(row, name) for name in shown.formats)] for row in rows]
-    return Table("the figures themselves, means over the worlds", shown.columns(list(shown.formats)), lines)
+    names = [name for name in shown.formats if any(name in row.figures for row in rows)]
+    lines = [[row.policy, *(shown.cell(row, name) for name in names)] for row in rows]
+    return Table("the figures themselves, means over the worlds", shown.columns(names), lines)
 
 
 def refused(results: Sequence[Result]) -> Table:

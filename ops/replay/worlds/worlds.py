@@ -25,7 +25,8 @@
 - **Batch**, where it is wanted, comes beside prod: each instance is a copy of one of the world's own, drawn at random:
   its size, life and source of usage, beginning with another day of that source if it has one. So a core that batch asks
   for is used as much as one of prod. They come in bursts of the same kind, from the first minute on. If all were placed
-  at once, those live at a time would ask for a given share of the fleet; an instance that does not fit waits. The
+  at once, those live at a time would ask for a given share of the fleet; an instance that does not fit waits. Of bursts
+  at least `HOURLY_MINUTES` apart no instance runs beyond the next one: a job of each hour. The
   instances of prod, their times and their usage are those of the world without batch.
 """
 
@@ -53,6 +54,7 @@ LINE_BYTES_S = 1.25e9
 """10 Gbit/s. Rates are scaled, so it is only a unit."""
 BURST_MINUTES = 4
 BURST_SHAPE = 2.0
+HOURLY_MINUTES = 60
 FIRST_CROWD_MINUTES = 60
 PEAK = 0.85
 MEMORY_LOAD = 0.5
@@ -281,17 +283,18 @@ def _total(usage: Usage, resource: int, arrivals: _Arrivals, minutes: int) -> Fl
     return total
 
 
-def with_batch(world: Workload, share: float) -> Workload:
-    """Return the world with added batch instances, which request this share of the fleet's cores."""
+def with_batch(world: Workload, share: float, every: int = BURST_MINUTES) -> Workload:
+    """Return the world with added batch instances, in bursts, which request this share of the fleet's cores."""
     generator = np.random.default_rng([world.seed, 1948])
-    work = (world.asked[CPU] * world.life).mean()
-    mean = share * np.nansum(world.capacity[CPU]) / work * BURST_MINUTES
-    start = in_bursts(np.arange(0, world.minutes, BURST_MINUTES), mean, generator)
+    lives = np.minimum(world.life, every) if every >= HOURLY_MINUTES else world.life
+    mean = share * np.nansum(world.capacity[CPU]) / (world.asked[CPU] * lives).mean() * every
+    start = in_bursts(np.arange(0, world.minutes, every), mean, generator)
     drawn = generator.integers(len(world.instances), size=len(start))
     at = np.concatenate([world.start, start])
     order = np.argsort(at, kind="stable")
     of = np.concatenate([np.arange(len(world.instances)), drawn])[order]
     new = order >= len(world.instances)
+    life = np.where(new, lives[of], world.life[of])
     usage, length = world.usage, world.usage.length[of]
     another = generator.integers(1 << 30, size=len(of)) % np.maximum(length // DAY_MINUTES, 1) * DAY_MINUTES
     names = [*world.instances, *(f"batch-{number:06d}" for number in range(len(start)))]
@@ -300,7 +303,7 @@ def with_batch(world: Workload, share: float) -> Workload:
         instances=[names[at] for at in order],
         asked=world.asked[:, of],
         start=at[order],
-        life=world.life[of],
+        life=life,
         usage=replace(
             usage,
             base=usage.base[of],
@@ -308,7 +311,7 @@ def with_batch(world: Workload, share: float) -> Workload:
             shift=np.where(new, usage.shift[of] + another, usage.shift[of]) % length,
             scale=usage.scale[:, of],
             most=usage.most[:, of],
-            growth=usage.growth and usage.growth._replace(start=at[order], life=world.life[of]),
+            growth=usage.growth and usage.growth._replace(start=at[order], life=life),
         ),
         kinds=[world.kinds[at] for at in of] if world.kinds else (),
         classes=np.where(new, "batch", "prod").tolist(),

@@ -53,16 +53,20 @@ def test_a_profile_with_sums_by_class_is_compared(tmp_path, capsys):
 
 
 def test_a_world_may_have_batch(tmp_path, capsys):
-    """Beside prod, of the same trace."""
+    """Beside prod, of the same trace; of each hour, too."""
     trace = tmp_path / "mine.npz"
     load = 30 + 20 * np.sin(np.arange(288) / 20 + np.arange(6)[:, None])
     np.savez(trace, machine=[f"w{n}" for n in range(6)], ts=np.arange(288) * 300.0, cpu_pct=load, cores=np.full(6, 2.0),
              mem_pct=load, mem_capacity_mib=np.full(6, 1024.0))  # fmt: skip
-    arguments = ["--machines", "2", "--days", "1", "--seeds", "1", "--load", "0.3", "--batch", "0.3", "--lives", "200"]
+    arguments = ["--machines", "2", "--days", "1", "--seeds", "1", "--load", "0.3", "--batch", "1.5", "--lives", "200"]
     assert main(["replay", str(trace), *arguments, "--profile", "kubernetes", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["comparison"]["steady"]["all"]
     hosted = {row["policy"]: row["figures"]["hosted_batch"] for row in rows}
     assert hosted["kubernetes"] > hosted["kubernetes, prod alone"] == 0.0
+    assert main(["replay", str(trace), *arguments, "--batch-every", "1h", "--profile", "kubernetes", "--json"]) == 0
+    worlds = {one["policy"]: one for one in json.loads(capsys.readouterr().out)["worlds"]}
+    assert worlds["kubernetes"]["refusals"]["too much cpu promised"] > 0
+    assert worlds["kubernetes"]["steady"]["waits_batch"] > 0
 
 
 @pytest.mark.parametrize(

@@ -100,4 +100,5 @@ def test_the_figures_by_class_of_this_world():
     assert found["kept_batch"] == (4 * 240 + 4 * 60) / 2_400
     assert found["used_batch"] == (240 + 2 * 93) / 2_400
     assert np.isclose(found["evictions"], 1 / ((240 + 93) / 60))
+    assert found["waits_batch"] == (160 - 32) / 2
     assert found["hot90_prod"] == found["lost_prod"] == found["refused_prod"] == 0

@@ -127,6 +127,16 @@ def test_batch_asks_for_its_share():
     assert (np.diff(BOTH.start) >= 0).all()
 
 
+def test_batch_of_each_hour():
+    """It comes at the full hour, is done before the next one, and asks for its share."""
+    hourly = with_batch(PROD, 0.5, 60)
+    batch = hourly.lower
+    assert {*hourly.start[batch] % 60} == {0}
+    assert hourly.life[batch].max() <= 60 < hourly.life[~batch].max()
+    live = (hourly.asked[CPU] * hourly.life)[batch].sum() / hourly.minutes / PROD.capacity[CPU].sum()
+    assert live == pytest.approx(0.5, rel=0.2)
+
+
 def test_the_same_seed_is_the_same_stream():
     """And another seed another."""
     again, other = with_batch(PROD, 0.5), with_batch(small_world(seed=4), 0.5)
