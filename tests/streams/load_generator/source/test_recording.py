@@ -345,7 +345,7 @@ def play(path):
     trace = load_trace(path, MUTATED_DEFAULTS)
     recording = Recording(trace, origin_s=NOW_S - 100)
     replay = Replay(recording, 10.0, 1.0)
-    messages = Messages(recording.machines, int(NOW_S), 10.0, classes=True, extra_labels={})
+    messages = Messages(recording.machines, int(NOW_S), 10.0, {})
     made = 0
     for block in replay.blocks:
         for record in messages.facts(block.rows.tolist(), NOW_S):
