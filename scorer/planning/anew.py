@@ -57,12 +57,13 @@ def place_anew(
     gone: bool = False,
     condition: Condition | None = None,
     by_class: bool = False,
+    first: Collection[str] = (),
 ) -> list[Anew]:
     """Return the target of each instance, in the order of placing; the trial then includes the moves.
 
     ``gone``: their machines are lost, so they count nowhere before they are placed. Otherwise each stays on its machine
     until its turn, and afterwards when no machine is feasible. ``by_class``: higher classes before lower ones, within a
-    class masters first; groups that move together stay first.
+    class masters first; groups that move together stay first. ``first``: ids of instances before larger ones.
 
     Raises InvalidRequest where `rank` does.
     """
@@ -72,7 +73,7 @@ def place_anew(
     for bound in [] if gone else _bound(instances, trial):
         found += _all_or_none(bound, trial, condition)
     done = {one.instance.id for one in found}
-    for request, group in _alike([one for one in instances if one.id not in done], by_class):
+    for request, group in _alike([one for one in instances if one.id not in done], by_class, first):
         found += _placed(request, group, trial, condition, gone=gone)
     for one in [] if gone else stranded(found, trial):
         found.remove(one)
@@ -205,14 +206,17 @@ def _put(instance: Instance, target: str | None, trial: Trial, *, gone: bool) ->
         trial.put(instance)
 
 
-def _alike(instances: Sequence[Instance], by_class: bool) -> list[tuple[Request, list[Instance]]]:
-    """Return the instances grouped by equal requests, the largest first."""
+def _alike(
+    instances: Sequence[Instance], by_class: bool, first: Collection[str]
+) -> list[tuple[Request, list[Instance]]]:
+    """Return the instances grouped by equal requests, the largest first; groups with one of ``first`` before them."""
     groups: dict[bytes, tuple[Request, list[Instance]]] = {}
     for instance in instances:
         request = msgspec.structs.replace(as_request(instance), id="")
         group = groups.setdefault(_encode(request), (request, []))
         group[1].append(instance)
     ordered = sorted(groups.values(), key=lambda group: size(group[1][0]), reverse=True)
+    ordered.sort(key=lambda group: all(one.id not in first for one in group[1]))
     return sorted(ordered, key=lambda group: _rank(group[1][0])) if by_class else ordered
 
 

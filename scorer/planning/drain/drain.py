@@ -1,7 +1,7 @@
 """Drain: the targets of all instances of some machines, so that these can be taken out of service. Pure.
 
 The machines count as cordoned, so that none of them is a target. An instance without a target stays, and counts there
-for those after it.
+for those after it. Where some have none, all are placed once more with those first; the try that moves more counts.
 """
 
 import dataclasses
@@ -52,9 +52,17 @@ def drain(
     instances = [one for one in held.values() if one not in leaving]
     stays = {one.id: why for one in instances if (why := why_it_stays(one, force=force or lost))}
     free = [one for one in instances if one.id not in stays]
-    trial = Trial(inputs.by(with_cordon(inputs.profile)))
-    trial.cordon(machines)
-    found = place_anew(free, trial, condition=Apart(trial, same, _together(instances)), by_class=lost)
+
+    def placed(first: Collection[str] = ()) -> list[Anew]:
+        trial = Trial(inputs.by(with_cordon(inputs.profile)))
+        trial.cordon(machines)
+        condition = Apart(trial, same, _together(instances))
+        return place_anew(free, trial, condition=condition, by_class=lost, first=first)
+
+    found = placed()
+    if not lost and (failed := {one.instance.id for one in found if one.target is None}):
+        again = placed(failed)
+        found = again if sum(one.target is None for one in again) < len(failed) else found
     found += [Anew(one, None, stays[one.id]) for one in instances if one.id in stays]
     return Drained(tuple(machines), tuple(found), tuple(leaving))
 

@@ -50,6 +50,20 @@ def test_the_largest_first_and_the_rest_is_told_why():
     assert [one.instance.id for one in found.moves] == ["l", "m"]
 
 
+def test_who_finds_no_machine_goes_first_in_a_second_try():
+    """The larger one takes the only machine of the smaller one at first."""
+    idle = {"cpu": {"mean": 0.1, "std": 0.01}, "memory": 1}
+    machines = [
+        machine("gone", 32, 100, usage=idle),
+        machine("b", 3, 100, usage=idle),
+        machine("c", 3, 100, usage=idle),
+    ]
+    large = {"id": "large", "machine": "gone", "cpu": 3, "memory": 1}
+    small_one = {"id": "small", "machine": "gone", "cpu": 2, "memory": 1, "selector": "machine=b"}
+    of = fleet(*machines, instances=[large, small_one])
+    assert where(drained(of, "gone", profile="kubernetes")) == {"small": "b", "large": "c"}
+
+
 def test_a_profile_without_the_filter_gets_it():
     found = with_cordon(Profile("bare"))
     assert [each.filter.name for each in found.filters] == ["cordon"]
