@@ -65,7 +65,7 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     machine: Name = ""
     generation: Generation = None
     failed: bool = False
-    """Its start failed on its machine: for a while that is chosen less."""
+    """Its start failed on its machine, which is chosen less for a while. Ignored where it has ended already."""
     dry_run: bool = False
 
 

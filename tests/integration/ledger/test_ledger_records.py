@@ -250,7 +250,7 @@ def test_who_starts_later_knows_who_left(wire, names):
 
 
 def test_who_starts_later_knows_where_starts_failed(wire, names):
-    """Of reservations and of what ran; a repeated release counts once. What never ran left nothing in the windows."""
+    """Of reservations and of what ran; a repeated release counts once, and none that says so later. What never ran left nothing in the windows."""
     ledger = Ledger(wire, names)
     following = Follower(ledger)
     following.load()
@@ -261,6 +261,7 @@ def test_who_starts_later_knows_where_starts_failed(wire, names):
         ledger.release(name, failed=True)
     reserve(ledger, "a", "m1")
     ledger.release("a")
+    assert ledger.release("a", failed=True).outcomes[0].kind == "repeat"
     following.poll()
     starting = Follower(ledger)
     starting.load()
