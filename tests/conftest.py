@@ -170,7 +170,6 @@ def valkey(tmp_path_factory):
 
 @pytest.fixture
 def names():
-    """Names under a prefix no other test has."""
     return Names(f"test{os.getpid()}-{next(_prefixes)}")
 
 

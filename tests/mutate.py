@@ -58,8 +58,6 @@ SHOWN = {"info", "warning", "error", "exception", "debug"}
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change of one module."""
-
     path: Path
     line: int
     before: str
@@ -84,7 +82,6 @@ class Places(ast.NodeVisitor):
         """An error's words are not looked at."""
 
     def visit_Call(self, node):
-        """A log line is not looked at."""
         if not (isinstance(node.func, ast.Attribute) and node.func.attr in SHOWN):
             self.generic_visit(node)
 
@@ -226,7 +223,6 @@ def written(copy, path, source):
 
 
 def main(argv=None):
-    """Draw, run, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--each", type=int, default=3, help="mutations a room")

@@ -37,7 +37,6 @@ def runtime():
 
 
 def main(arguments):
-    """Run pytest; return its exit code."""
     found = runtime()
     if not found:
         sys.stderr.write("no C compiler with sanitizers here (Debian: apt-get install gcc libc6-dev)\n")

@@ -29,7 +29,6 @@ from streams.fold.ring import HOURS, S
 from streams.fold.table import Table
 from streams.state.checkpoint import encode_hour, encode_position, encode_vitals
 from streams.state.partition import Partition
-from tests.rows import each_row
 from tests.streams.batches import START
 from tests.streams.golden_values import decode_ring
 
@@ -144,8 +143,8 @@ def test_a_request_is_counted_as_finely_as_the_resource_says(name):
     assert UNITS[name]
 
 
-@each_row("value", [1.5, 2, "1.5", "100G", "10Gi", "0G", " 3k "])
-@each_row("name", [name for name in RESOURCES if ABOUT[name].is_share])
+@pytest.mark.parametrize("value", [1.5, 2, "1.5", "100G", "10Gi", "0G", " 3k "])
+@pytest.mark.parametrize("name", [name for name in RESOURCES if ABOUT[name].is_share])
 def test_a_share_is_refused_where_it_is_none(name, value):
     """An amount of space, or any above 1, is told what the resource is."""
     for params in ({name: value}, {"limits": {name: value}}, {"expected": {name: value}}):

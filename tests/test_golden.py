@@ -10,7 +10,6 @@ from schemas.messages.sample import Rejected, decode, moments
 from schemas.tables.partition_windows import PartitionWindows
 from schemas.tables.window_table import TableError, decode_table, encode_table
 from tests.golden import FORMATS
-from tests.rows import each_row
 from tests.schemas.golden_values import BASE, FACTS, KINDS, MACHINES, RESOURCES, WINDOWS_S, column, header
 from tests.schemas.golden_values import SAMPLES as DECODED
 from tests.window_tables import unsummed
@@ -18,7 +17,7 @@ from tests.window_tables import unsummed
 BY_NAME = {one.path.rpartition("/")[2].partition(".")[0]: one for one in FORMATS}
 
 
-@each_row("one", FORMATS, ids=BY_NAME)
+@pytest.mark.parametrize("one", FORMATS, ids=BY_NAME)
 def test_each_format_is_read_and_written_again(one):
     """To the byte: a format that is changed gets a new file (`python -m tests.golden`)."""
     raw = one.file.read_bytes()
@@ -69,8 +68,8 @@ def test_a_newer_minor_sample_is_read_without_what_is_unknown(line):
         assert decode(json.dumps(newer).encode()) == FACTS
 
 
-@each_row("version", [0, 2, 7, 2**70])
-@each_row("line", [SAMPLES[0], MACHINE])
+@pytest.mark.parametrize("version", [0, 2, 7, 2**70])
+@pytest.mark.parametrize("line", [SAMPLES[0], MACHINE])
 def test_another_major_sample_is_refused_by_name(version, line):
     """Also when it does not look like version 1 at all: the reason is the version, and both are named."""
     foreign = [json.loads(line) | {"v": version}, {"v": version, "type": "event", "host": "m"}]

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Sequence
 
+import pytest
+
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import LIVE, Amounts, Instance, Moving
-from tests.rows import each_row
 from tests.support.history import Told, effect, judge, steps, told
 
 CORES = 4.0
@@ -79,7 +80,7 @@ CHANGED = [
 ]
 
 
-@each_row(("kind", "words", "history", "answers"), CHANGED, ids=[words for _, words, *_ in CHANGED])
+@pytest.mark.parametrize(("kind", "words", "history", "answers"), CHANGED, ids=[words for _, words, *_ in CHANGED])
 def test_each_violation_is_named(kind, words, history, answers):
     faults = verdict(history, answers).faults
     assert re.search(words, faults[0])
@@ -97,8 +98,6 @@ def test_the_ledger_and_its_sums():
 
 
 def test_what_an_answer_says():
-    """Of a placement each instance, of any other call its record."""
-
     class Answer:
         placed: Sequence[Instance] = ()
         id = "a"

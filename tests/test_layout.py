@@ -15,7 +15,6 @@ import pytest
 from ops.cli.main import COMMANDS
 from scorer.ranking.filters import FILTERS
 from scorer.ranking.scores import SCORES
-from tests.rows import each_row
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("schemas", "streams", "scorer", "ops")
@@ -90,7 +89,6 @@ def test_every_folder_is_core_or_shell():
 
 
 def test_no_floor_is_too_full():
-    """A folder that holds more is two ideas."""
     full = {name: len(modules) for name, modules in folders().items() if len(modules) > FLOOR_MAX and name not in LISTS}
     assert not full
     runs = [folder for folder in (ROOT / "tests/integration").iterdir() if folder.is_dir()]
@@ -164,7 +162,7 @@ def test_every_plugin_file_is_listed(folder, listed):
     assert all(inspect.getdoc(plugin) for plugin in listed)
 
 
-@each_row("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_can_be_run(command):
     """Its module exists and has ``main(argv, environ) -> int``."""
     main = importlib.import_module(COMMANDS[command][0]).main

@@ -38,7 +38,6 @@ from scorer.rpc.methods.parameters import read_object, read_params
 from scorer.rpc.replies import read_query
 from streams.bridge.formats import node_exporter, otel, telegraf
 from streams.bridge.formats.points import UnreadableError
-from tests.rows import each_row
 
 KEYS = (
     "x", "labels", "params", "data", "metrics", "resourceMetrics", "spec", "metadata", "items", "object", "rules",
@@ -65,8 +64,6 @@ def rpc(method):
 
 
 class _Wire:
-    """Answers everything with the same bytes."""
-
     def __init__(self, raw):
         self._raw = raw
 
@@ -137,9 +134,8 @@ def nested(depth):
     return found
 
 
-@each_row("name", READERS)
+@pytest.mark.parametrize("name", READERS)
 def test_a_value_that_nests_without_end_has_the_readers_own_error(name):
-    """At 70 levels, at those where the parser gives up, and far beyond."""
     act, errors = READERS[name]
     for raw in [one for depth in DEPTHS for one in nested(depth)]:
         try:
@@ -193,22 +189,22 @@ WRONG = {
 }
 
 
-@each_row("raw", WRONG.values(), WRONG)
-@each_row("name", LEFT_OUT)
+@pytest.mark.parametrize("raw", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("name", LEFT_OUT)
 def test_no_entry_of_another_ends_a_reader(name, raw):
     """An entry that nests 2,000 deep is left out as one that is torn, or only its unknown field is (Python 3.13)."""
     found = READERS[name][0](raw)
     assert not found or found == Learned()
 
 
-@each_row("raw", WRONG.values(), WRONG)
+@pytest.mark.parametrize("raw", WRONG.values(), ids=WRONG)
 def test_there_is_one_error(raw):
     for reads in (read_json, lambda given: read_as(given, MachineFacts)):
         with pytest.raises(msgspec.DecodeError):
             reads(raw)
 
 
-@each_row("depth, good", [(DEPTH_MAX, True), (DEPTH_MAX + 1, False), (900, False)])
+@pytest.mark.parametrize("depth, good", [(DEPTH_MAX, True), (DEPTH_MAX + 1, False), (900, False)])
 def test_depth_without_a_type_is_bounded(depth, good):
     """What the parser can read but others could not walk through is refused, in lists and in objects."""
     for raw in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):

@@ -15,7 +15,6 @@ from schemas.process.connections import PipelineSettings
 from schemas.process.settings import SettingsError, load_settings
 from scorer.client import AsyncClient, Client, WindwardError
 from scorer.settings import ClientSettings, LedgerSettings
-from tests.rows import each_row
 
 SECRET = "Hush7secret"
 NOBODY = "127.0.0.77"
@@ -51,9 +50,9 @@ def told(command, argv, capsys):
     return out + err
 
 
-@each_row("command", COMMANDS)
-@each_row("name", [*SECRETS, "password", "redis_passwort", "ledger_password"])
-@each_row("form", ["{flag} {secret}", "{flag}={secret}", "--config {flag}={secret}"])
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", [*SECRETS, "password", "redis_passwort", "ledger_password"])
+@pytest.mark.parametrize("form", ["{flag} {secret}", "{flag}={secret}", "--config {flag}={secret}"])
 def test_a_secret_given_as_a_flag_is_not_echoed(command, name, form, capsys):
     """Whether the command has that secret or not, and whatever would take the value for its argument."""
     argv = form.format(flag="--" + name.replace("_", "-"), secret=SECRET).split()
@@ -62,8 +61,8 @@ def test_a_secret_given_as_a_flag_is_not_echoed(command, name, form, capsys):
     assert SECRET not in told(command, argv, capsys)
 
 
-@each_row("url", URLS)
-@each_row("name", ["redis_url", "ledger_url", "windows_url"])
+@pytest.mark.parametrize("url", URLS)
+@pytest.mark.parametrize("name", ["redis_url", "ledger_url", "windows_url"])
 def test_no_part_of_a_wrong_url_is_echoed(url, name, tmp_path):
     """By flag, variable or file; what is accepted holds no secret and is named without its options."""
     config = tmp_path / "c.toml"
@@ -97,8 +96,8 @@ def test_a_secret_file_that_cannot_be_read_is_not_named(name, tmp_path):
         load_settings(PipelineSettings, "x", [], {f"WINDWARD_{name.upper()}_FILE": "/dev/zero"})
 
 
-@each_row("name", SECRETS)
-@each_row("value", [f"['{SECRET}']", f"{{a = '{SECRET}'}}", "7"])
+@pytest.mark.parametrize("name", SECRETS)
+@pytest.mark.parametrize("value", [f"['{SECRET}']", f"{{a = '{SECRET}'}}", "7"])
 def test_a_secret_of_a_wrong_type_is_not_echoed(name, value, tmp_path):
     config = tmp_path / "c.toml"
     config.write_text(f"[all]\n{name} = {value}\n")
@@ -121,8 +120,8 @@ def test_every_secret_of_every_command_is_marked():
                     assert ("password" in field.name) == bool(field.metadata.get("secret")), field.name
 
 
-@each_row("url", URLS)
-@each_row("kind", [Client, AsyncClient])
+@pytest.mark.parametrize("url", URLS)
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_a_client_does_not_echo_its_url(url, kind):
     """Refused, or unreachable: the message has host and port, nothing else of the URL."""
     url = url.replace("@h", f"@{NOBODY}").replace("//h", f"//{NOBODY}").replace(f"{NOBODY}/", f"{NOBODY}:1/")
@@ -137,9 +136,10 @@ def test_a_client_does_not_echo_its_url(url, kind):
     assert SECRET not in repr(refused.value.__cause__)
 
 
-@each_row("setting", ["--redis-username", "--prefix", "--timeout", "--log-level", "--no-such", "-x", "x"])
+@pytest.mark.parametrize(
+    "setting", ["--redis-username", "--prefix", "--timeout", "--log-level", "--no-such", "-x", "x"]
+)
 def test_an_error_echoes_little_of_what_was_given(setting, capsys):
-    """200 characters at most, of a megabyte."""
     given = "y" * 100_000
     argv = [setting, given] if setting.startswith("--") and setting != "--no-such" else [setting + given]
     if setting == "--redis-username":

@@ -79,7 +79,6 @@ def left_out(text):
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_sentence_is_short(package):
-    """At most `WORDS_MAX` words; most have far fewer."""
     long = [
         f"{name}:{line}: {len(sentence.split())} words: {sentence}"
         for name, line, text in docstrings()

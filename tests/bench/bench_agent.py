@@ -101,7 +101,6 @@ def measure(seconds, *, away, instances=0, pods=0, real=False):
 
 
 def main():
-    """Measure, print, judge."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--away", action="store_true", help="measure without a broker")

@@ -57,8 +57,6 @@ def place_batch(url, asked, told):
 
 
 class Batches:
-    """Measures batches on one scorer."""
-
     def __init__(self, rig):
         self._rig = rig
         self._turns = 0

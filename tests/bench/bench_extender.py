@@ -86,7 +86,6 @@ def asked(connection, body):
 
 
 def figures(times_ms):
-    """Return median and 99th percentile."""
     return {"p50_ms": round(float(np.median(times_ms)), 2), "p99_ms": round(float(np.percentile(times_ms, 99)), 2)}
 
 

@@ -256,7 +256,6 @@ them {null["messages/s"]:,.0f}: {fold["processor"]:.0f} and {null["processor"]:.
 
 
 def main():
-    """Measure each size, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", type=int, nargs="+", default=SIZES)
     parser.add_argument("--turns", type=int, default=5)

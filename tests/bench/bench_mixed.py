@@ -101,7 +101,6 @@ def place_until(url, name, kind, begin, seconds, told):
 
 
 def echo_server(url):
-    """Send back what comes, until killed."""
     wire = Wire({"url": url})
     while True:
         (got,) = wire.ask([("BLPOP", "echo:queries", 1)], 1.0)

@@ -55,7 +55,6 @@ def messages(machines, instances, minute, draw, level):
 
 
 def main():
-    """Record, read again, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", type=int, default=1_000)
     parser.add_argument("--instances", type=int, default=15)

@@ -44,7 +44,6 @@ def rate(cluster, name, pods, extenders):
 
 
 def main():
-    """Measure in turns, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=500)
     parser.add_argument("--pods", type=int, default=600)

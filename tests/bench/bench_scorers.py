@@ -82,8 +82,6 @@ def client_process(url, prefix, number, placements, out, classes=False, pause=No
 
 
 class Deployer:
-    """Some are careful, some forgetful."""
-
     def __init__(self, client, number, classes=False):
         self.classes = CLASSES if classes else ("prod",)
         self.answers = Counter()
@@ -283,7 +281,6 @@ def _passing(instance):
 
 
 def main():
-    """Run it on a server of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scorers", type=int, default=4)
     parser.add_argument("--clients", type=int, default=8)

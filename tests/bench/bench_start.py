@@ -31,7 +31,6 @@ def cpu_s(arguments):
 
 
 def main():
-    """Print the median of the differences."""
     for name, arguments in RUNS.items():
         beyond = [cpu_s(arguments) - cpu_s(("-c", "pass")) for _ in range(PAIRS)]
         print(f"{name:12}  {1000 * statistics.median(beyond):4.0f} ms beyond pass, least {1000 * min(beyond):.0f}")

@@ -72,7 +72,6 @@ def longest(slow, command):
 
 
 def disturb(scorers, start, server, until, dice, spare):
-    """Kill, freeze, wake; return how often."""
     done = Counter()
     while time.time() < until - 5:
         time.sleep(dice.uniform(0.3, 1.5))
@@ -96,7 +95,6 @@ def disturb(scorers, start, server, until, dice, spare):
 
 
 def main():
-    """Run it on a server of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name, default in (("seconds", 180), ("scorers", 4), ("clients", 8), ("machines", 200), ("seed", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)

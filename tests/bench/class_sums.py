@@ -40,8 +40,6 @@ Used = tuple[int, ...]
 
 
 class Round(NamedTuple):
-    """What was written once."""
-
     change: int
     """The ledger's last change before it was written."""
     system: dict[str, Used]
@@ -63,7 +61,6 @@ class ChangingUsage(threading.Thread):
         self.rounds = []
 
     def run(self):
-        """Write a round every ``every_s``."""
         while not self._ended.wait(self._every_s):
             self.write()
 
@@ -72,7 +69,6 @@ class ChangingUsage(threading.Thread):
         self.join()
 
     def write(self):
-        """Write what is used now, and keep it."""
         _, change, _ = self._ledger.read_log(self._wire.ask(self._ledger.log_reads(NO_CHANGE, 1)))
         system, level = {}, {}
         for machine in self._machines:

@@ -33,7 +33,6 @@ class Requests:
         self.dice = random.Random(seed)
 
     def size(self):
-        """Return an amount of cpu and of memory."""
         cpu, memory = ONE_SIZE if self._kind == "one size" else self.dice.choice(SIZES)
         return {"cpu": cpu, "memory": memory}
 

@@ -184,7 +184,6 @@ def roll(stack, machines, clients, deadline_s, brokers=()):
 
 
 def main(arguments=None):
-    """Start the stack, roll it, stop it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", type=int, default=60)
     parser.add_argument("--clients", type=int, default=4)

@@ -101,7 +101,6 @@ def soak(messages, machines, folder):
 
 
 def main(arguments=None):
-    """Soak; print the slopes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=10_000_000)
     parser.add_argument("--machines", type=int, default=2_000)

@@ -61,8 +61,6 @@ class NullApp(StreamApp):
 
 
 class FoldApp(StreamApp):
-    """The real one, timed."""
-
     timer: Timer
 
     async def _fold(self, partition):
@@ -109,7 +107,6 @@ def run_worker(kind, kafka, redis_url, prefix, messages):
 
 
 async def _run(kind, kafka, redis_url, prefix, total):
-    """Run one worker to the end of the topic."""
     settings = StreamSettings(kafka=kafka, redis_url=redis_url, prefix=prefix, session_timeout_s=6.0, log_level="error")
     redis = Redis.from_url(redis_url)
     app = KINDS[kind](settings, redis, OneServer(redis))

@@ -21,7 +21,6 @@ from scorer.ranking.plugin import Plugin
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
 from scorer.ranking.rank import rank
-from tests.rows import each_row
 from tests.scorer.fleets import alone, see
 
 FILTERS = dict(plugins.filters())
@@ -136,7 +135,7 @@ def looks_alone(kind, asked):
 
 NUMBERS = list(range(44))
 every = pytest.mark.parametrize("kind", EVERY.values(), ids=EVERY.keys())
-every_request = each_row("asked", REQUESTS.values(), ids=REQUESTS.keys())
+every_request = pytest.mark.parametrize("asked", REQUESTS.values(), ids=REQUESTS.keys())
 
 
 @every
@@ -158,7 +157,6 @@ def test_one_verdict_for_each_machine(kind, asked):
 @every
 @every_request
 def test_the_order_of_the_machines_does_not_matter(kind, asked):
-    """Whichever order the machines come in, each gets the same verdict."""
     shuffled = list(np.random.default_rng(5).permutation(NUMBERS))
     said = ask(kind, NUMBERS, asked)
     again = ask(kind, [int(number) for number in shuffled], asked)

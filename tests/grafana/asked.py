@@ -14,8 +14,6 @@ Choice = Literal["default", "first", "last"]
 
 @dataclass(frozen=True)
 class Asked:
-    """One query."""
-
     kind: Kind
     title: str
     """Title of the panel, name of the variable or annotation."""

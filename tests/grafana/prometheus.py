@@ -12,8 +12,6 @@ class QueryError(Exception):
 
 
 class Prometheus:
-    """One server."""
-
     def __init__(self, url):
         self._url = url.rstrip("/")
 

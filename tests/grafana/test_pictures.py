@@ -10,7 +10,6 @@ from tests.grafana.prometheus import Prometheus
 
 
 def without_matplotlib(monkeypatch):
-    """As in the environment of `make demo`."""
     for name in [name for name in sys.modules if name.startswith(("matplotlib", "tests.grafana.pictures.drawing"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -30,7 +29,6 @@ def with_machines(monkeypatch):
     ids=["matplotlib", "Prometheus", "machine"],
 )
 def test_what_is_missing_is_said(given, said, monkeypatch, tmp_path):
-    """Before anything is drawn."""
     given(monkeypatch)
     url = f"http://127.0.0.1:{free_port()}"
     monkeypatch.setattr(sys, "argv", ["pictures", "--prometheus", url, "--machine", "sim-0001", "--out", str(tmp_path)])

@@ -57,7 +57,6 @@ class KafkaServer(LocalProcess):
 
     @property
     def address(self):
-        """HOST:PORT of this broker alone."""
         return f"{LOOPBACK}:{self.port}"
 
     def sees(self, nodes):
@@ -129,7 +128,6 @@ class ApacheKafka(StartedByWith):
 
     @property
     def address(self):
-        """The bootstrap list of all brokers."""
         return ",".join(broker.address for broker in self.brokers)
 
     @property
@@ -139,7 +137,6 @@ class ApacheKafka(StartedByWith):
 
     @property
     def replication(self):
-        """Replicas a topic should have here."""
         return len(self.brokers)
 
     @property
@@ -149,7 +146,6 @@ class ApacheKafka(StartedByWith):
 
     @property
     def running(self):
-        """Whether every broker is alive."""
         return all(broker.running for broker in self.brokers)
 
     @property
@@ -177,7 +173,6 @@ class ApacheKafka(StartedByWith):
         return self
 
     def kill(self):
-        """End all brokers as a power cut would."""
         for broker in self.brokers:
             broker.kill()
 

@@ -223,11 +223,9 @@ class Cluster:
         self.call("PATCH", f"{PODS}/{pod}/resize", {"spec": {"containers": [container]}})
 
     def cordon(self, node):
-        """Let no new pod onto a node."""
         self.call("PATCH", f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
 
     def empty(self):
-        """Delete all pods at once."""
         self.call("DELETE", f"{PODS}?gracePeriodSeconds=0")
 
     def delete_pod(self, pod):
@@ -238,7 +236,6 @@ class Cluster:
         return str(self.call("GET", f"{PODS}/{pod}")["metadata"]["uid"])
 
     def is_ending(self, pod):
-        """Return whether a pod is being deleted."""
         return "deletionTimestamp" in self.call("GET", f"{PODS}/{pod}")["metadata"]
 
     def running(self):
@@ -303,7 +300,6 @@ class Cluster:
                 yield json.loads(line)
 
     def call(self, method, path, body=None):
-        """Ask the API server, which must do it."""
         status, text = self.ask(method, path, body)
         assert status < 300, (method, path, text)
         return json.loads(text)
@@ -352,6 +348,5 @@ class Cluster:
 
 
 def _path(one):
-    """Return where objects like this one are."""
     namespace = one["metadata"].get("namespace", _NAMESPACE)
     return _PATHS[one["kind"]].replace(f"namespaces/{_NAMESPACE}", f"namespaces/{namespace}")

@@ -101,8 +101,6 @@ def settle(ledger, cluster):
 
 
 class Kubelets(threading.Thread):
-    """They work inside ``with``."""
-
     def __init__(self, cluster):
         super().__init__(daemon=True)
         self.bound = {}

@@ -12,8 +12,6 @@ from ops.stack.servers.process import LOOPBACK, free_port
 
 
 class Service(threading.Thread):
-    """Passes connections on inside ``with``."""
-
     def __init__(self, behind):
         super().__init__(daemon=True)
         self.port = free_port()

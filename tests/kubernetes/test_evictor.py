@@ -133,7 +133,6 @@ def test_replacements_land_on_the_held_target(scene):
 
 
 def test_an_exhausted_budget_keeps_a_pod(scene):
-    """Until the budget allows one more; two budgets of one pod keep it, too."""
     (pod, _) = scene.deploy("db", 2)
     uid = scene.cluster.uid_of(pod)
     scene.cluster.make_budget("db", 2)

@@ -63,7 +63,6 @@ def test_the_api_server_takes_what_kubectl_renders(components, cluster, tmp_path
 
 
 def test_a_field_that_is_not_known_is_refused(cluster, tmp_path):
-    """So the check above would see a mistake."""
     folder = chosen(tmp_path, [])
     path = folder / "extender.yaml"
     path.write_text(path.read_text().replace("  replicas: 0\n", "  replicas: 0\n  replica: 2\n"))

@@ -75,7 +75,6 @@ def fleet(kafka, folder):
 
 
 def test_the_first_pod_goes_by_load(tmp_path):
-    """By the commands of the page, to the node with the least load."""
     (script, *_) = (block.code for block in SHELL if block.page == "docs/kubernetes.md")
     tree = tmp_path / "tree"
     shutil.copytree(MANIFESTS, tree / "ops/kubernetes")

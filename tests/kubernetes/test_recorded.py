@@ -12,7 +12,6 @@ pytestmark = test_trimaran.pytestmark
 
 
 def test_what_is_sent_is_what_was_recorded(tmp_path):
-    """Body by body, the same keys."""
     with Cluster(BINARY, tmp_path) as cluster:
         now = {name: shape(body) for name, body in record(cluster).items()}
     assert now == {path.name: shape(path.read_bytes()) for path in FOLDER.iterdir()}

@@ -91,7 +91,6 @@ def scene(tmp_path_factory):
 
 @pytest.fixture
 def told(request, capsys):
-    """Say something in what pytest writes."""
     terminal = request.config.pluginmanager.get_plugin("terminalreporter")
 
     def say(text):

@@ -116,7 +116,6 @@ def exporters():
 
 
 def names_in(node):
-    """Return the metrics of a parsed query."""
     if isinstance(node, promql_parser.VectorSelector):
         named = [matcher.value for matcher in node.matchers.matchers if matcher.name == "__name__"]
         return {node.name} if node.name else {part for text in named for part in _alternatives(text)}

@@ -22,7 +22,6 @@ from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
 from streams.worker.settings import StreamSettings
 from tests.ops.yaml_files import read_yaml
-from tests.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = read_yaml((ROOT / "docker-compose.yml").read_text())
@@ -48,7 +47,7 @@ def test_the_stack_is_complete():
     assert [SERVICES[name]["deploy"]["replicas"] for name in ("stream", "scorer")] == [2, 2]
 
 
-@each_row("name", SERVICES)
+@pytest.mark.parametrize("name", SERVICES)
 def test_every_service_has_a_fixed_image_and_says_whether_it_is_healthy(name):
     """No tag moves, and nobody starts before what it needs is healthy."""
     service = SERVICES[name]
@@ -59,14 +58,13 @@ def test_every_service_has_a_fixed_image_and_says_whether_it_is_healthy(name):
         assert how == {"condition": "service_healthy"}
 
 
-@each_row("name", SERVICES)
+@pytest.mark.parametrize("name", SERVICES)
 def test_nothing_is_published_beyond_the_host(name):
-    """Ports are bound to loopback."""
     for port in SERVICES[name].get("ports", ()):
         assert port.startswith("127.0.0.1:")
 
 
-@each_row("name", SERVICES)
+@pytest.mark.parametrize("name", SERVICES)
 def test_a_service_with_a_password_can_be_given_it(name):
     """Compose refuses to start a read-only service with a secret that does not come from a file of the host."""
     assert not (SERVICES[name].get("read_only") and SERVICES[name].get("secrets"))
@@ -105,7 +103,7 @@ def test_no_secret_is_written_in_the_file():
         )
 
 
-@each_row("name", SERVICES)
+@pytest.mark.parametrize("name", SERVICES)
 def test_files_of_the_tree_that_a_service_mounts_are_there(name):
     """A path that is missing would be made as an empty folder by Docker; volumes without a path are declared."""
     for volume in SERVICES[name].get("volumes", ()):

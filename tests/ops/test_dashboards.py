@@ -33,7 +33,6 @@ def read(name):
 
 
 def panels(name):
-    """Return the panels, rows left out."""
     return list(panels_of(read(name)))
 
 
@@ -101,7 +100,6 @@ def test_every_query_is_of_the_chosen_fleet(name):
 
 
 def test_the_pipeline_opens_with_what_is_wrong():
-    """All else is collapsed."""
     rows = [panel for panel in read("pipeline.json")["panels"] if panel["type"] == "row"]
     assert rows[0]["title"] == "What is wrong now"
     assert [row["collapsed"] for row in rows] == [False, *[True] * (len(rows) - 1)]
@@ -129,7 +127,6 @@ def test_stale_is_never_green():
 
 
 def test_legends_are_words():
-    """No bare quantile."""
     for name in FILES:
         for one in queries(read(name), VALUES):
             assert not re.fullmatch(r"p\d+|\{\{quantile\}\}|[\d.]+", one.legend), one
@@ -154,7 +151,6 @@ def test_every_query_is_promql_on_metrics_there_are(name):
 
 
 def test_every_rule_asks_for_metrics_there_are():
-    """A typing error in a rule is no rule."""
     known = exposed_metrics() | {rule["record"] for rule in rules() if "record" in rule} | {"up"}
     for rule in rules():
         assert names_in(promql_parser.parse(rule["expr"])) <= known, rule

@@ -14,7 +14,6 @@ import pytest
 from ops.cli import main as cli
 from ops.cli.main import COMMANDS
 from schemas.process.settings import load_settings
-from tests.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 
@@ -100,7 +99,7 @@ def typed():
     return found
 
 
-@each_row(("command", "verb"), typed(), ids=[" ".join(one).strip() for one in typed()])
+@pytest.mark.parametrize(("command", "verb"), typed(), ids=[" ".join(one).strip() for one in typed()])
 def test_every_help_shows_its_examples(command, verb, capsys):
     """What a user sees has one at least, and each is one of those that are read and run here."""
     with suppress(SystemExit):
@@ -137,14 +136,12 @@ def test_every_entry_point_is_a_command():
 
 
 def test_what_is_not_run_exists():
-    """Each beginning is one of an example."""
     for start in (*NOT_RUN, *BEFORE, *MAY_FAIL):
         assert any(line.startswith(start) for line in LINES), start
 
 
-@each_row(("line", "command", "verb", "cls"), EXAMPLES, ids=LINES)
+@pytest.mark.parametrize(("line", "command", "verb", "cls"), EXAMPLES, ids=LINES)
 def test_the_flags_of_an_example_are_there(line, command, verb, cls):
-    """With values that they take."""
     first = shlex.split(line.partition(" | ")[0].partition(" > ")[0])
     assert first[:2] == ["windward", command]
     words = first[2:]

@@ -3,9 +3,10 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.ops.test_rules import NAMES
 from tests.ops.yaml_files import read_yaml
-from tests.rows import each_row
 
 FOLDER = Path(__file__).parents[2] / "ops/prometheus"
 ALERTMANAGER = read_yaml((FOLDER / "alertmanager.yml").read_text())
@@ -42,7 +43,7 @@ def not_inhibited(firing):
             yield alert
 
 
-@each_row("failure", FAILURES, ids=lambda failure: failure["name"].partition(":")[0])
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: failure["name"].partition(":")[0])
 def test_a_failure_pages_once_for_what_it_is(failure):
     """Of all that fires, and promtool says that it does, the alert on what failed is left alone."""
     guilty = failure["name"].partition(": ")[2]
@@ -65,7 +66,6 @@ def test_each_process_and_server_has_a_failure():
 
 
 def test_another_fleet_is_not_muted():
-    """Its broker is another one."""
     away = {"alertname": "WindwardStreamBrokerAway", "fleet": "north", "instance": "w"}
     stale = {"alertname": "WindwardSamplesStale", "fleet": "south"}
     assert list(not_inhibited([away, stale])) == [away, stale]

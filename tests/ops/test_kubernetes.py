@@ -20,7 +20,6 @@ from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
 from streams.worker.settings import StreamSettings
 from tests.ops.yaml_files import read_all_yaml, read_yaml
-from tests.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "ops/kubernetes"
@@ -44,8 +43,8 @@ def pod(workload):
     return workload["spec"]["template"]["spec"]
 
 
-@each_row("version", VERSIONS)
-@each_row("name", OBJECTS)
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", OBJECTS)
 def test_the_schema_of_the_api_takes_each_object(name, version):
     """Strictly: a field that the API does not know is refused as well."""
     kubernetes_validate.validate(OBJECTS[name], version, strict=True)
@@ -90,7 +89,6 @@ def test_every_file_is_applied():
 
 
 def test_the_agent_is_on_every_node_and_the_rest_by_number():
-    """One workload for each process."""
     kinds = {name: each["kind"] for name, each in WORKLOADS.items()}
     assert kinds == {
         "DaemonSet/windward-agent": "DaemonSet",
@@ -126,7 +124,7 @@ def test_the_recorder_writes_to_its_own_disk():
     assert f"Service/{workload['spec']['serviceName']}" in OBJECTS
 
 
-@each_row("name", WORKLOADS)
+@pytest.mark.parametrize("name", WORKLOADS)
 def test_a_workload_selects_its_own_pods(name):
     """Its selector, and that of its disruption budget, are labels that its pods have."""
     labels = WORKLOADS[name]["spec"]["template"]["metadata"]["labels"]
@@ -136,7 +134,7 @@ def test_a_workload_selects_its_own_pods(name):
         assert budget["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
-@each_row("name", WORKLOADS)
+@pytest.mark.parametrize("name", WORKLOADS)
 def test_a_pod_has_no_right_that_it_does_not_need(name):
     """It is nobody in particular, cannot become more, writes to /tmp only, and is bounded in memory."""
     spec = pod(WORKLOADS[name])
@@ -234,7 +232,7 @@ def test_the_second_scheduler_is_configured_as_the_page_says():
             kubernetes_validate.validate(each, version, strict=True)
 
 
-@each_row("name", WORKLOADS)
+@pytest.mark.parametrize("name", WORKLOADS)
 def test_a_process_takes_the_settings_it_is_given(name, tmp_path):
     """Every variable is a setting of that command, with a value that it takes."""
     (container,) = pod(WORKLOADS[name])["containers"]
@@ -273,7 +271,7 @@ def test_the_agent_reads_the_nodes_control_groups():
     assert volume["hostPath"] == {"path": "/sys/fs/cgroup", "type": "Directory"}
 
 
-@each_row("name", WORKLOADS)
+@pytest.mark.parametrize("name", WORKLOADS)
 def test_probes_ask_pages_that_exist(name):
     """Readiness and liveness are what the processes serve, on a port of the container's."""
     (container,) = pod(WORKLOADS[name])["containers"]

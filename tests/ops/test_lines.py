@@ -76,7 +76,6 @@ def shell(tmp_path_factory):
     ids=[f"{block.page}-{block.code.splitlines()[0][:40]}" for block in RUN],
 )
 def test_the_lines_of_the_pages_run(block, shell, tmp_path):
-    """Each block succeeds line by line."""
     if block.code.startswith("go ") and not shutil.which("go"):
         pytest.skip("NOT RUN: no go on the PATH (Debian: apt-get install golang-go)")
     (tmp_path / "docs").symlink_to(ROOT / "docs")
@@ -104,7 +103,6 @@ def folder(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("line", TYPED)
 def test_an_example_runs(shell, folder, line):
-    """As it is typed, in a shell."""
     before = next((done for start, done in BEFORE.items() if line.startswith(start)), "true")
     code = next((code for start, code in MAY_FAIL.items() if line.startswith(start)), 0)
     script = f"{{ {before}; }} > /dev/null 2>&1\n{line}"

@@ -25,7 +25,6 @@ def test_the_readme_names_what_exists():
 
 
 def test_the_settings_page_has_the_exit_codes():
-    """They are those of the command."""
     for code, about in re.findall(r"(\d+) ([a-z][a-z ]+)", EXIT_CODES):
         assert f"| {code} | {about.strip()} |" in SETTINGS, about
 

@@ -13,7 +13,6 @@ from ops.stack.servers.local import RULES, configuration, prometheus_binary
 from ops.stack.servers.process import LocalError
 from tests.grafana.asked import FOLDER, panels
 from tests.ops.yaml_files import read_yaml
-from tests.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 ALERTS, RECORDED = (
@@ -38,7 +37,6 @@ def promtool(*arguments):
 
 @needs_promtool
 def test_rules_are_valid():
-    """``promtool check rules``."""
     done = promtool("check", "rules", *sorted(RULES.glob("*.yml")))
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -51,9 +49,8 @@ def test_rules_do_what_their_tests_say():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@each_row("name", NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_each_alert_has_a_test_of_firing_and_one_of_silence(name):
-    """Both are among promtool's tests."""
     about = [test["name"] for test in TESTS if test["name"].startswith(f"{name} ")]
     assert {f"{name} fires", f"{name} is silent"} <= set(about)
     for test in TESTS:
@@ -106,14 +103,13 @@ def test_fleets_in_one_prometheus_do_what_their_tests_say(file, interval, tmp_pa
 
 
 def test_every_rule_keeps_the_fleet():
-    """What it adds up or joins, it does by fleet."""
     for rule in ALERTS + RECORDED:
         grouped = re.findall(r"\b(?:by|on) ?\(([^)]*)\)", rule["expr"])
         assert [each for each in grouped if each and "fleet" not in each.split(", ")] == [], rule["expr"]
         assert not re.search(r"\b(sum|max|min|avg|count|group) ?\((?!\))", re.sub(r"\w+_over_time", "", rule["expr"]))
 
 
-@each_row("alert", ALERTS, ids=NAMES)
+@pytest.mark.parametrize("alert", ALERTS, ids=NAMES)
 def test_each_alert_tells_what_to_do(alert):
     """Severity, a delay, words for a person, and its entry in the runbook: what it means, where to look, what to do."""
     assert alert["labels"]["severity"] in ("critical", "warning", "info")
@@ -129,7 +125,7 @@ def test_each_alert_tells_what_to_do(alert):
     assert re.findall(r"^\*\*(\w+)\.\*\*", entry[1], re.M) == ["Means", "Look", "Do"]
 
 
-@each_row("alert", ALERTS, ids=NAMES)
+@pytest.mark.parametrize("alert", ALERTS, ids=NAMES)
 def test_each_alert_and_its_panel_lead_to_each_other(alert):
     """The panel asks for a metric of the alert, and links to its entry in the runbook."""
     told = alert["annotations"]
@@ -178,7 +174,6 @@ def test_the_local_configuration_is_valid(tmp_path):
 
 
 def test_a_missing_prometheus_is_named(monkeypatch):
-    """With the way to get it."""
     monkeypatch.setenv("PATH", "")
     with pytest.raises(LocalError, match=r"^prometheus: .*apt-get install prometheus"):
         prometheus_binary()

@@ -37,7 +37,6 @@ def test_there_is_a_unit_for_each_process_that_stays():
 @needs_systemd
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_unit_exposes_little(unit):
-    """``systemd-analyze security`` gives 2.0 at most."""
     command = ["systemd-analyze", "security", "--offline=yes", f"--threshold={EXPOSURE_TENTHS_MAX}", str(FOLDER / unit)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-400:] + done.stderr
@@ -70,7 +69,6 @@ def test_a_unit_starts_a_command_of_ours(unit):
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_user_of_a_unit_is_made(unit):
-    """By systemd for the agent, by the sysusers file for the others."""
     made = re.findall(r"(?m)^u (\S+)", (FOLDER / "windward.sysusers").read_text())
     settings = service(unit)
     assert settings.get("DynamicUser") == "yes" or settings["User"] in made

@@ -9,14 +9,13 @@ from jsonschema import Draft202012Validator
 import schemas
 from schemas.json_schema import DIALECT, TYPES, schema_file
 from schemas.resources import RESOURCES
-from tests.rows import each_row
 
 FOLDER = Path(schemas.__file__).parent
 GOLDEN = Path(__file__).parent / "golden"
 SAMPLE = "sample.v1.schema.json"
 
 
-@each_row("name", TYPES)
+@pytest.mark.parametrize("name", TYPES)
 def test_the_file_is_current(name):
     """``python -m schemas.json_schema`` writes it; commit what it wrote."""
     assert (FOLDER / name).read_text() == schema_file(name), "run python -m schemas.json_schema"
@@ -46,7 +45,7 @@ def test_golden_messages_are_valid(number):
     assert allows(SAMPLE, GOOD[number] | {"newer": 1})
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "message"),
     [
         ("another version", GOOD[0] | {"v": 2}),
@@ -76,7 +75,7 @@ def test_requests_allow_no_unknown_field():
     assert not allows(request, {"ports": [0]})
 
 
-@each_row("name", TYPES)
+@pytest.mark.parametrize("name", TYPES)
 def test_every_file_says_what_it_is(name):
     """Its dialect, its title, and a description of each object."""
     schema = load(name)
@@ -86,7 +85,6 @@ def test_every_file_says_what_it_is(name):
 
 
 def test_query_and_reply_carry_the_version():
-    """1, and nothing else."""
     for name in ("query", "reply"):
         schema = load(f"{name}.v1.schema.json")
         (part,) = (schema["$defs"][key] for key in schema["$defs"] if key.lower() == name)

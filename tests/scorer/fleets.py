@@ -25,7 +25,6 @@ CASES = Path(__file__).parent / "ranking" / "cases"
 
 
 def cases(name, kind=None):
-    """Return the rows of one table of a peer."""
     rows = json.loads((CASES / f"{name}.json").read_text())["cases"]
     return [row for row in rows if kind is None or row.get("kind") == kind]
 

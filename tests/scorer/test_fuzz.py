@@ -20,7 +20,6 @@ def test_every_mutated_query_is_answered_in_words(seed):
 
 @pytest.mark.long
 def test_every_mutated_profile_and_fleet_file_is_read_or_refused():
-    """In words; some of each."""
     files = examples(300, 20_000)
     counts = fuzz_files.fuzz(files)
     assert counts.total() == 3 * files
@@ -30,7 +29,6 @@ def test_every_mutated_profile_and_fleet_file_is_read_or_refused():
 
 @pytest.mark.long
 def test_every_mutated_table_of_usage_is_read_or_refused():
-    """By name; some of each."""
     tables = examples(300, 20_000)
     counts = fuzz_usage.fuzz(tables)
     assert counts.total() == tables

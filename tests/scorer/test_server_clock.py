@@ -58,7 +58,6 @@ def test_a_ledgers_own_server_may_have_another_time():
 
 
 def test_a_clock_that_is_off_is_said_once(caplog):
-    """When it begins and when it ends; the metric has it at each heartbeat."""
     server, metrics = Server(), Metrics()
     heartbeat = Heartbeat(server, metrics, ScorerSettings(name="s"), server.clock())
     with caplog.at_level(logging.WARNING, "windward.scorer"):  # a command that ran here may have left another level

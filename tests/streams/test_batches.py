@@ -14,7 +14,6 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.structs import TopicPartition
 
 from streams.batches import PassedOver, read_with_aiokafka, read_with_kafka_python, unpacked
-from tests.rows import each_row
 from tests.support.packed import BROKEN, PACKERS, packing
 
 PARTITION = TopicPartition("samples", 3)
@@ -68,9 +67,8 @@ def read(request):
 VALUES = tuple(b"value %d " % number * 2000 for number in range(20))
 
 
-@each_row("codec, pack", PACKERS.values(), PACKERS)
+@pytest.mark.parametrize("codec, pack", PACKERS.values(), ids=PACKERS)
 def test_each_codec_is_read(read, codec, pack):
-    """With the values and offsets that were written; nothing is passed over."""
     with packing(codec, pack):
         raw = batch(100, *VALUES, codec=CODECS[codec])
     assert len(raw) < 200_000
@@ -80,7 +78,7 @@ def test_each_codec_is_read(read, codec, pack):
     assert passed.count == 0
 
 
-@each_row("codec, pack", BROKEN.values(), BROKEN)
+@pytest.mark.parametrize("codec, pack", BROKEN.values(), ids=BROKEN)
 def test_a_batch_that_cannot_be_unpacked_costs_only_itself(read, codec, pack, caplog):
     """It is counted and named once; each of its records comes out empty, and those before and after it are read."""
     with packing(codec, pack):
@@ -97,7 +95,7 @@ def test_a_batch_that_cannot_be_unpacked_costs_only_itself(read, codec, pack, ca
     assert (said["topic"], said["partition"], said["offset"], said["records"]) == ("samples", 3, 101, 20)
 
 
-@each_row("codec, pack", PACKERS.values(), PACKERS)
+@pytest.mark.parametrize("codec, pack", PACKERS.values(), ids=PACKERS)
 def test_a_flood_is_passed_over(read, monkeypatch, codec, pack):
     """A record that unpacks to more than the bound, from a few kilobytes, takes no more memory than that."""
     monkeypatch.setattr("streams.batches.UNPACKED_MAX", 1 << 20)
@@ -123,7 +121,7 @@ DAMAGED = {
 }
 
 
-@each_row("bad", DAMAGED.values(), DAMAGED)
+@pytest.mark.parametrize("bad", DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_batch_costs_only_itself(read, bad):
     """The records around it are read, and its offsets are not left out."""
     passed = PassedOver()

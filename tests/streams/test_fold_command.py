@@ -54,7 +54,6 @@ def test_the_windows_are_those_of_the_samples(tmp_path, capsys):
 
 
 def test_a_short_recording_is_warming(tmp_path, capsys):
-    """Windows less than half covered say so."""
     _, got = fold_json(tmp_path, capsys, lines_of("a", slots=60))
     windows = got["machines"][0]["windows"]
     assert [windows[str(w)]["cpu"]["warming"] for w in WINDOWS] == [False, False, True]
@@ -62,7 +61,6 @@ def test_a_short_recording_is_warming(tmp_path, capsys):
 
 
 def test_refused_lines_are_named_and_the_rest_is_folded(tmp_path, capsys):
-    """By their number in the file, empty lines counted but not complained of."""
     lines = [b"garbage", b"", encode(sample("a", 0)), b'{"type":"sample","v":2}', encode(sample("a", 0)), b"   "]
     path = tmp_path / "samples.jsonl"
     path.write_bytes(b"\r\n".join(lines))
@@ -77,20 +75,17 @@ def test_refused_lines_are_named_and_the_rest_is_folded(tmp_path, capsys):
 
 @pytest.mark.parametrize("text", [b"", b"\n\n", b"garbage\n", b"\xff\xfe\x00"])
 def test_nothing_usable_is_exit_1(tmp_path, capsys, text):
-    """With an answer all the same."""
     code, got = fold_json(tmp_path, capsys, [text])
     assert code == 1
     assert (got["machines"], got["now"]) == ([], None)
 
 
 def test_facts_without_samples_are_no_machine(tmp_path, capsys):
-    """What a machine has is not what it carries."""
     code, got = fold_json(tmp_path, capsys, [encode(MachineFacts(v=1, machine="a", boot=1, at=START))])
     assert (code, got["machines"], got["counts"]) == (1, [], {"facts": 1})
 
 
 def test_labels_and_peaks_are_shown(tmp_path, capsys):
-    """Where the recording has them."""
     lines = [encode(MachineFacts(v=1, machine="a", boot=1, at=START, labels={"zone": "z"}))]
     lines += lines_of("a", slots=30)
     lines += lines_of("b", slots=30, nic=Moments(10, 5.0, 0.0, 5.0, 100.0))
@@ -106,14 +101,12 @@ def test_labels_and_peaks_are_shown(tmp_path, capsys):
 
 
 def test_windows_and_zone_are_settings(tmp_path, capsys):
-    """As in the stream app."""
     _, got = fold_json(tmp_path, capsys, lines_of("a"), "--windows-s", "60,600", "--time-zone", "Asia/Kathmandu")
     assert got["windows_s"] == [60, 600]
     assert got["machines"][0]["windows"].keys() == {"60", "600"}
 
 
 def test_a_broken_last_line_changes_nothing():
-    """Also not where the hours of the peaks are cut."""
     lines = [encode(sample("a", slot)) for slot in range(0, 20_000, 3)]
     for zone in ("UTC", "Asia/Kathmandu"):
         good = fold_lines(lines, WINDOWS, zone)
@@ -122,7 +115,6 @@ def test_a_broken_last_line_changes_nothing():
 
 
 def test_batches_do_not_show(monkeypatch):
-    """However the file is cut, the result is the same."""
     lines = [*lines_of("a", "b", slots=100), b"x", *lines_of("c", slots=50)]
     whole = fold_lines(lines, WINDOWS, "UTC")
     for size in (1, 7, 100):
@@ -131,14 +123,12 @@ def test_batches_do_not_show(monkeypatch):
 
 
 def test_standard_input_is_a_file(monkeypatch, capsys):
-    """``windward fold -``."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n".join(lines_of("a", slots=3)))))
     assert windward(["fold", "-", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["counts"] == {"accepted": 3}
 
 
 def test_the_page_names_machine_window_and_resource(tmp_path, capsys):
-    """Without ``--json`` it is for people."""
     path = tmp_path / "samples.jsonl"
     path.write_bytes(b"\n".join(lines_of("db1.example.org", slots=40)))
     assert main([str(path)], {}) == 0
@@ -159,7 +149,6 @@ def test_the_page_names_machine_window_and_resource(tmp_path, capsys):
     ],
 )
 def test_wrong_settings_are_one_line_and_exit_2(name, argv, wanted, capsys):
-    """On stderr, with the setting."""
     assert windward(["fold", *argv]) == 2
     captured = capsys.readouterr()
     (line,) = captured.err.splitlines()

@@ -82,7 +82,6 @@ def other_value(rng, raw):
 
 
 def swap_values(rng, raw):
-    """Exchange the values of two fields."""
     spans = sorted(filter(None, (value_span(raw, field) for field in rng.sample(FIELDS, 2))))
     if len(spans) < 2 or spans[0][1] > spans[1][0]:
         return raw
@@ -96,7 +95,6 @@ def repeat_field(rng, raw):
 
 
 def drop_field(rng, raw):
-    """Rename a field to one nobody knows."""
     field = rng.choice(FIELDS)
     return raw.replace(b'"' + field + b'":', b'"x' + field + b'":', 1)
 

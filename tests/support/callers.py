@@ -48,7 +48,6 @@ def one_turn(call, name, held, dice):
 
 
 def move(call, name):
-    """Move an instance in two steps."""
     begun = call("update", name, machine="", move=True, ttl_s=20)
     if begun.moving is not None:
         call("confirm", name, machine=begun.moving.to, generation=begun.generation, move=begun.moving.number)

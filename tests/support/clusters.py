@@ -124,7 +124,6 @@ class Cluster:
         return True
 
     def is_primary(self, port):
-        """Return whether a node has slots now."""
         return bool(self._ask(port, "ROLE")[0] == "master")
 
     def has(self, key):
@@ -153,7 +152,6 @@ class Cluster:
         return len(keys)
 
     def close_slot(self, key, source, target):
-        """End a move, at the target first."""
         for port in dict.fromkeys((target, source, *self.primaries)):
             self._ask(port, "CLUSTER", "SETSLOT", slot_of(key), "NODE", self.id(target))
 

@@ -22,8 +22,6 @@ from tests.scorer.ledger.ledger_model import TRANSITIONS
 
 
 class Told(NamedTuple):
-    """A call and what its caller was told."""
-
     step: str
     """``place``, ``confirm``, ``update`` or ``release``."""
     id: str

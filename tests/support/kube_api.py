@@ -55,7 +55,6 @@ class KubeApi(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def put(self, uid, node="n1", *, cpu="1", phase="Running", **metadata):
-        """Make or change a pod."""
         container = {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
         about = {"name": f"pod-{uid}", "namespace": "shop", "uid": uid} | metadata
         status = {"phase": phase, "startTime": "2026-01-01T00:00:00Z"}

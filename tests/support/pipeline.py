@@ -76,7 +76,6 @@ class Pipeline:
         self.ensure_topics()
 
     def ensure_topics(self):
-        """Make the topics as the stack would."""
         ensure_topics(
             TopicSettings(
                 kafka=self.broker.address,
@@ -181,7 +180,6 @@ class Pipeline:
         return sum(int(offset or 0) for (offset,) in found)
 
     def close(self):
-        """End the workers and the producer."""
         for worker in self.workers:
             if worker.running:
                 worker.kill()

@@ -18,8 +18,6 @@ DEADLINE_S = 60.0
 
 
 class Received(NamedTuple):
-    """One record of the samples topic."""
-
     key: bytes
     partition: int
     timestamp_s: float

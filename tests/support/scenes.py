@@ -112,7 +112,6 @@ class Scene:
                 self._said.append(_read(line))
 
     def _stop(self):
-        """Have the clients end their calls."""
         for process, _ in self._callers:
             process.stdin.close()
         for process, reader in self._callers:

@@ -35,7 +35,6 @@ def verdict_on(ledger, said, limits):
 
 
 def read_history(ledger):
-    """Return every change of the log."""
     history = []
     while True:
         _, change, records = ledger.read_log(ledger.wire.ask(ledger.log_reads(len(history), 10_000)))

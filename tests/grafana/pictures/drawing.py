@@ -44,7 +44,6 @@ def shown(value, unit):
 
 
 def shortened(text):
-    """Return a text of at most 26 characters."""
     return text if len(text) <= 26 else f"{text[:25]}…"
 
 
@@ -92,7 +91,6 @@ class PanelData:
 
     @property
     def grid(self):
-        """The times of the values over time."""
         return np.arange(self.start_s, self.end_s + self.step_s, self.step_s)
 
     def lines(self, panel):
@@ -380,7 +378,6 @@ def _overrides(panel):
 
 
 def _nothing(axes, panel):
-    """Say why, in the panel's own words."""
     width = max(12, int(axes.get_window_extent().width / 6))
     words = textwrap.fill(panel["fieldConfig"]["defaults"].get("noValue", "no data"), width)
     axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=GREY)

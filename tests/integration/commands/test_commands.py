@@ -182,7 +182,6 @@ def test_place_tells_the_table_and_the_reason(windward):
 
 @pytest.mark.parametrize("command", [("place", "--dry-run"), ("rank",)])
 def test_as_many_machines_are_listed_as_were_asked_for(windward, command):
-    """What ``--top`` says is sent."""
     answer = json.loads(windward(*command, "--cpu", "1", "--json", "--top", "5").stdout)
     assert len(answer["candidates"]) == 5
 
@@ -200,7 +199,6 @@ def test_rank_explains_and_draws_what_the_scorer_answers(windward, tmp_path):
 
 
 def test_a_list_of_unlike_instances_from_a_file(windward, tmp_path):
-    """A query file may hold many instances."""
     file = tmp_path / "query.json"
     file.write_text(json.dumps({"instances": [{"id": "f1", "cpu": 1}, {"id": "f2", "memory": "1G"}]}))
     done = windward("place", "--query", str(file))
@@ -272,7 +270,6 @@ def test_an_operator_s_typo_makes_no_machine(windward):
 
 
 def test_machines_are_sorted_filtered_and_shown_in_columns(windward):
-    """As the flags say."""
     names = windward("machines", "list", "-o", "name").stdout.split()
     assert names == sorted(MACHINES)
     assert windward("machines", "list", "-o", "name", "--reverse").stdout.split() == names[::-1]
@@ -285,7 +282,6 @@ def test_machines_are_sorted_filtered_and_shown_in_columns(windward):
 
 
 def test_instances_show_age_and_expiry(windward):
-    """In words a person reads, in the list and for one."""
     windward("place", "--id", "aged", "--cpu", "1", "--ttl-s", "10m")
     row = next(line for line in windward("instances").stdout.splitlines() if line.startswith("aged "))
     assert "in 10m" in row or "in 9m" in row
@@ -347,7 +343,6 @@ def test_a_machine_is_shown_with_all_windows_and_its_last_hour(windward, valkey)
 
 
 def test_explain_is_of_the_machines_listed_or_of_one(windward):
-    """And of all on request."""
     top = json.loads(windward("rank", "--cpu", "1", "--top", "2", "--explain", "--json").stdout)
     assert [one["machine"] for one in top["machines"]] == [one["machine"] for one in top["candidates"]]
     one = json.loads(windward("rank", "--cpu", "1", "--explain", MACHINES[7], "--json").stdout)
@@ -386,7 +381,6 @@ def test_a_live_machine_is_not_forgotten(windward):
 
 @pytest.mark.parametrize("facts", [b"[1]", b"\xff", b'{"host_id": 7}'])
 def test_a_machine_whose_facts_cannot_be_read_is_forgotten(windward, valkey, facts):
-    """It is what there is to forget."""
     names = Names(f"commands-{os.getpid()}")
     with redis.Redis.from_url(valkey.url) as server:
         server.hset(names.facts(0), "junk", facts)
@@ -453,7 +447,6 @@ def test_import_writes_a_record_anew_that_cannot_be_read(windward, valkey, tmp_p
 
 
 def test_a_refused_batch_has_its_reason_once(windward):
-    """In the line that counts the missing ones."""
     shown = windward("place", "--cpu", "1000", "--memory", "1G", "--count", "2", "--dry-run")
     assert shown.returncode == 3
     assert shown.stdout.count("cpu larger than the machine") == 1, shown.stdout
@@ -617,7 +610,6 @@ def test_a_move_in_two_steps(windward):
 
 
 def test_why_tells_the_last_move(windward):
-    """After a move it is the move's ranking; a resize does not hide it."""
     windward("place", "--id", "moved", "--cpu", "1", "--machine", MACHINES[4])
     windward("confirm", "moved")
     assert f"moved, moved from {MACHINES[4]}" not in windward("why", "moved").stdout

@@ -153,7 +153,6 @@ def test_a_change_in_between_is_seen(fleet, monkeypatch):
 
 
 def test_the_command_says_what_to_do_next(fleet, valkey, capsys, monkeypatch):
-    """And names what it does not know, and what it is not given."""
     monkeypatch.setenv("WINDWARD_REDIS_URL", valkey.url)
     monkeypatch.setenv("WINDWARD_PREFIX", fleet.names.prefix)
     fleet.show({OLD: 5.0})

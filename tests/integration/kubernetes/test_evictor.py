@@ -122,7 +122,6 @@ def test_a_proposed_move_is_an_eviction(scene):
 
 
 def test_a_replacement_that_never_comes_ends_the_hold(scene):
-    """After its time; and the next of its kind waits until then."""
     scene.run("a")
     scene.run("b")
     with evictor(scene.url, scene.names, scene.api.url, "--apply", "--hold", "5s") as page:
@@ -173,7 +172,6 @@ def test_what_cannot_be_evicted_is_declined(scene):
 
 
 def test_an_api_server_that_is_away_changes_nothing(scene):
-    """The proposal waits, and the page says why."""
     scene.run("a")
     scene.propose("a")
     scene.api.away = True

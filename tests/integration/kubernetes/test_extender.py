@@ -98,7 +98,6 @@ def test_a_burst_is_spread(valkey, names):
 
 
 def test_by_mode_filter_what_is_hot_stale_or_cordoned_is_refused(valkey, names):
-    """With the reason; a node alone is kept, as a DaemonSet's pod comes."""
     write(valkey.url, names, load=LOAD | {"hot": 0.97})
     with extender(valkey.url, names, "--mode", "filter") as (_, port, page):
         eventually(lambda: is_ready(page))

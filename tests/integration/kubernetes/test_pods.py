@@ -101,7 +101,6 @@ class Scene:
 
 @pytest.fixture
 def scene(api, valkey, names, wire):
-    """Nothing in either yet."""
     return Scene(api, valkey, names, wire)
 
 
@@ -240,7 +239,6 @@ def test_an_answer_that_is_no_list_ends_no_pod(scene):
 
 
 def test_a_list_that_lacks_most_nodes_is_asked_for_once_more(scene, valkey, names):
-    """Only the second one takes them away."""
     for number in range(30):
         scene.api.put_node(f"n{number}")
     with redis.Redis.from_url(valkey.url) as server:
@@ -283,7 +281,6 @@ def test_what_no_pod_is_stays_whatever_a_pod_says(scene):
 
 
 def test_an_emptied_ledger_is_filled_again(scene, wire, names):
-    """Without a restart of its server, which would cut the connection."""
     for number in range(5):
         scene.api.put(f"p{number}")
     with scene.follower():

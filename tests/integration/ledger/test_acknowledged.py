@@ -22,8 +22,6 @@ from tests.window_tables import publish, window_table
 
 
 class Pair:
-    """A server and its only replica."""
-
     def __init__(self, folder):
         self.port, replica = free_port(), free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"

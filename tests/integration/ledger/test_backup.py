@@ -38,7 +38,6 @@ from tests.integration.security.test_redis_users import (
     server,  # noqa: F401 - a fixture
     url,
 )
-from tests.rows import each_row
 from tests.scorer.ledger.golden_ledger import GOLDEN, clock, dump, fill, load, newest, wanted
 from tests.support.in_process import run_command
 from tests.window_tables import publish, window_table
@@ -183,7 +182,7 @@ RECORD = {"state": "confirmed", "generation": 7}
 ONE = {"id": "a", "machine": "m1", "cpu": 1, "record": RECORD}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("lines", "words"),
     [
         ([], "the file is empty"),

@@ -33,7 +33,6 @@ def module_names():
 
 @pytest.fixture(scope="module")
 def running(valkey, module_names):
-    """A scorer on a fleet of three machines."""
     publish(valkey.url, module_names, [window_table(["m0", "m1", "m2"], at=time.time() + 120)])
     with scorer_process(valkey.url, module_names) as process:
         yield process
@@ -57,7 +56,6 @@ class Caller:
         return dict(json.loads(reply[1]))
 
     def ask(self, method, **params):
-        """Deliver a new query; return its result."""
         answer = self.send(self.query(method, **params))
         assert answer["ok"], answer
         return dict(answer["result"])
@@ -72,7 +70,6 @@ class Caller:
 
 @pytest.fixture
 def caller(server, module_names, running):
-    """Someone who asks that scorer."""
     return Caller(server, module_names)
 
 
@@ -229,7 +226,6 @@ def test_without_a_deadline_a_query_is_good_for_a_minute(caller, server):
 
 
 def test_a_deadline_far_ahead_is_an_hour(caller, server):
-    """Nobody is remembered for a year."""
     place = caller.query("place", id=new_id(), cpu=1, deadline=time.time() + 365 * 86400)
     assert caller.send(place)["ok"]
     assert server.ttl(caller.names.ledger("queries") + f":{json.loads(place)['id']}") <= 3600 + 61
@@ -245,7 +241,6 @@ class Releases:
         self.stop = threading.Event()
 
     def steps(self, query):
-        """Release, by the query's deadline."""
         self._before()
         call = Call(query.id, query.deadline)
         self._ledger.release(json.loads(bytes(query.params))["id"], call=call)
@@ -270,7 +265,6 @@ class Freezing(Wire):
     taken: Callable[[], None] | None = None
 
     def ask(self, commands, *more):
-        """Ask; then stand still."""
         answers = super().ask(commands, *more)
         if commands[0][0] == "BLMOVE" and answers[0] and self.taken:
             self.taken, call = None, self.taken

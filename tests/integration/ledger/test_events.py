@@ -122,7 +122,6 @@ def test_each_event_is_told_once_in_order(client, wire, names):
 
 @pytest.mark.parametrize(("since", "first"), [(0, 0), (5, 9), (10.25, 9), (10.3, 14), (7201, 22)])
 def test_events_since_a_time(client, wire, names, since, first):
-    """Those at that time and later; the place in the log is found by halves."""
     expected = act(wire, names)
     assert short(told(client, since=NOW_S + since)) == expected[first:]
 
@@ -146,7 +145,6 @@ def test_an_entry_of_an_earlier_release_is_read(client, wire, names):
 
 
 def test_a_reader_that_follows_sees_them_as_they_come(client, wire, names):
-    """From now on, whatever was before; a wait in vain is no event."""
     expected = act(wire, names)
     events = client.events()
     more = Ledger(wire, names)
@@ -202,7 +200,6 @@ def kept(wire, names):
 
 
 def restore(wire, copy):
-    """Put a copy of the ledger back."""
     for key, value in copy.items():
         wire.one("RESTORE", key, 0, value, "REPLACE")
 
@@ -223,8 +220,6 @@ def test_a_ledger_that_lost_its_end_is_a_gap(client, wire, names):
 
 
 class Own:
-    """A server that keeps what it has."""
-
     def __init__(self, folder):
         self.folder, self.port, self.names = folder, free_port(), Names()
         self.url = f"redis://127.0.0.1:{self.port}/0"
@@ -240,13 +235,11 @@ class Own:
         stop(self.process)
 
     def cut(self):
-        """Close all connections but our own."""
         self.wire.one("CLIENT", "KILL", "TYPE", "NORMAL")
 
 
 @pytest.fixture
 def own(tmp_path):
-    """A server that the test may stop."""
     server = Own(tmp_path)
     yield server
     server.stop()

@@ -92,7 +92,6 @@ def test_a_ledger_that_refuses_writes_for_now_is_unavailable(servers, how):
 
 @pytest.mark.parametrize("kind", [Client, DirectClient])
 def test_a_call_waits_for_a_server_that_refuses_writes(servers, kind):
-    """Until its deadline; the scorer gives back what it could not answer."""
     with kind(servers.url, servers.names.prefix, timeout_s=0.3) as hurried:
         servers.windows.config_set("min-replicas-to-write", 1)
         with pytest.raises(WindwardError) as refused:

@@ -25,15 +25,7 @@ from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance, Rules, arrival, as_held, machines_of
 from scorer.ledger.record.limits import Limit, in_role, one_to_a_port, total
-from scorer.ledger.record.transition import (
-    NO_QUERY,
-    Call,
-    Candidate,
-    Change,
-    Held,
-    Overtaken,
-    Wanted,
-)
+from scorer.ledger.record.transition import NO_QUERY, Call, Candidate, Change, Held, Overtaken, Wanted
 from scorer.ledger.record.units import in_units
 from scorer.ledger.store import scripts as ledger_module
 from scorer.ledger.store.check import Check
@@ -316,7 +308,6 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(most=st.sampled_from([5, 200, 1000]))
     def sweep(self, most):
-        """Expire what is due, or a part of it."""
         real, model = self.real.expire(most), self.model.expire(most)
         self.same(real, model)
         assert real.count == model.count
@@ -612,7 +603,6 @@ def update_two(ledger, held):
 
 
 def confirm_the_last(ledger, held):
-    """Only try to confirm what has run out."""
     assert ledger.confirm(held[-1].instance.id, dry_run=True).outcomes[0].kind == "ended"
 
 
@@ -778,7 +768,6 @@ def test_a_query_that_comes_again_does_not_confirm_the_next_move(wire, names):
 
 
 def test_what_is_tried_of_a_move_is_not_written(wire, names):
-    """A dry run answers as the step would."""
     ledger = Ledger(wire, names)
     moving = moving_instance(ledger)
     tried = ledger.confirm("a", machine="m2", dry_run=True).outcomes[0]

@@ -95,7 +95,6 @@ def row_of(ledger, wire):
 
 
 def change_of(ledger, wire):
-    """Return the version in the row of m1."""
     return bytes(wire.one("HGET", ledger.machines, "m1").split(b" ")[0])
 
 
@@ -186,7 +185,6 @@ WORDS = [
 
 @pytest.mark.parametrize(("where", "words"), [row[1:] for row in WORDS], ids=[row[0] for row in WORDS])
 def test_what_a_script_cannot_read_is_told_in_words(ledger, wire, where, words):
-    """Nothing is written then."""
     known = ledger.find("a1")
     part, name, raw = where
     wire.one("HSET", getattr(ledger, part), name, raw)
@@ -308,7 +306,6 @@ def test_a_torn_record_that_the_log_has_no_more_is_left_to_an_inventory(ledger, 
 
 @pytest.mark.parametrize("there", [True, False])
 def test_a_record_under_another_id_goes_to_its_own(ledger, wire, there):
-    """Unless that has one: then it was a copy."""
     raw = wire.one("HGET", ledger.instances, "a2")
     wire.one("HSET", ledger.instances, "b2", raw)
     if not there:
@@ -411,7 +408,6 @@ def test_a_timer_finds_what_went_wrong_and_a_repair_clears_it_everywhere(ledger,
 
 
 def test_a_check_pauses_as_long_as_it_is_told(wire, names, valkey):
-    """Before each round trip but the first, by the work since the last one."""
     worked = []
     paced = PacedWire({"url": valkey.url}, worked.append)
     assert Check(Ledger(paced, names)).run().differences == []
@@ -421,7 +417,6 @@ def test_a_check_pauses_as_long_as_it_is_told(wire, names, valkey):
 
 
 def test_others_may_write_while_it_is_checked(ledger, names, valkey):
-    """A storm of changes is no difference."""
     other = Wire({"url": valkey.url})
     stop = threading.Event()
 

@@ -23,7 +23,6 @@ from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
 from tests.integration.ledger.test_ledger import simple
 from tests.integration.scorer.test_rpc import eventually
-from tests.rows import each_row
 from tests.scorer.ledger.golden_ledger import dump, load
 from tests.scorer.snapshot.test_usages import encoded
 from tests.support.fleet_label import without_fleet
@@ -137,7 +136,7 @@ def test_a_marker_of_an_emptied_ledger_tells_the_number_seen_last(names):
     assert "had 1." in other.refusal
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("answer", "instances", "reported", "refuses", "writes"),
     [
         (None, 0, 3, True, False), (b"???", 0, 3, True, False), (b"old 0", 0, 3, True, False),
@@ -200,7 +199,6 @@ class Apart:
     metrics_port: int
 
     def windward(self, *words):
-        """Run a command on these servers."""
         settings = ["--redis-url", self.url, "--ledger-url", self.ledger_url, "--prefix", self.names.prefix]
         return subprocess.run(
             [sys.executable, "-m", "ops.cli.main", *words, *settings], env=dict(os.environ), capture_output=True,

@@ -65,7 +65,6 @@ class Story:
         self.number, _ = self.ledger.lease("check", "test", 1e6)
 
     def wait(self, seconds):
-        """Let the server's clock go on."""
         self.now_s += seconds
         self.wire.one("SET", self.names.key("clock"), f"{self.now_s:.6f}")
 
@@ -123,12 +122,10 @@ class Story:
         assert self.ledger.repair(self.number or 0, Difference("instance", held.id, "", b"", instance=held)) == "done"
 
     def rename(self, old, new):
-        """Give a machine another name."""
         assert self.ledger.rename(old, new, self.ledger.machine_versions()[old], [self.said.id])
 
 
 def as_said(record):
-    """Return the fields that the scorer says."""
     return [(name, getattr(record, name)) for name in record.__struct_fields__ if name not in OF_THE_SCRIPTS]
 
 
@@ -271,7 +268,6 @@ def test_who_starts_later_knows_where_starts_failed(wire, names):
 
 
 def test_a_failed_start_of_a_moving_instance_is_of_the_machine_it_moves_to(wire, names):
-    """Both machines are free; the windows of the one it left still show it."""
     ledger = Ledger(wire, names)
     following = Follower(ledger)
     following.load()
@@ -304,7 +300,6 @@ def test_leavers_are_bounded(wire, names):
 
 
 def test_what_ended_two_hours_ago_is_forgotten(wire, names):
-    """With each that leaves, those that no window shows are taken out."""
     clock = names.key("clock")
     ledger = Ledger(wire, names, time_source=f"{{redis.call('GET', '{clock}'), '0'}}")
     for number, at in enumerate((1_800_000_000, 1_800_007_000, 1_800_007_300)):

@@ -35,7 +35,6 @@ def state(scorer, one):
 
 
 def test_what_was_placed_is_confirmed_at_the_end(where):
-    """Each of several; none when no machine fits."""
     with Client(*where, timeout_s=60) as scorer:
         with scorer.placed(id="block", cpu=1, memory="1G", count=2) as placement:
             assert len(placement.placed) == 2
@@ -46,7 +45,6 @@ def test_what_was_placed_is_confirmed_at_the_end(where):
 
 
 def test_what_was_placed_is_released_when_the_block_raises(where):
-    """And the block's error goes on."""
     with Client(*where, timeout_s=60) as scorer:
         with pytest.raises(RuntimeError, match="did not start"), scorer.placed(id="fails", cpu=1):
             raise RuntimeError("did not start")
@@ -54,8 +52,6 @@ def test_what_was_placed_is_released_when_the_block_raises(where):
 
 
 def test_the_same_for_asyncio(where):
-    """With ``async with``."""
-
     async def both():
         async with AsyncClient(*where, timeout_s=60) as scorer:
             async with scorer.placed(id="later", cpu=1) as placement:
@@ -90,7 +86,6 @@ def test_doctor_finds_a_ghost_and_says_what_to_do(where, capsys, monkeypatch):
 
 
 def test_doctor_without_servers_says_so(capsys):
-    """By name, within seconds."""
     began = time.monotonic()
     assert cli.main(["doctor", "--redis-url", "redis://127.0.0.1:1/0", "--kafka", "127.0.0.1:1"]) == 1
     out = capsys.readouterr().out
@@ -100,7 +95,6 @@ def test_doctor_without_servers_says_so(capsys):
 
 
 def test_up_names_a_dead_redis_at_once(capsys, tmp_path):
-    """Before it starts anything that would wait for it."""
     began = time.monotonic()
     assert (
         cli.main(["up", "--redis-url", "redis://127.0.0.1:1/0", "--kafka-port", "0", "--state-dir", str(tmp_path)]) == 1

@@ -70,8 +70,6 @@ CHANCES = Chances(limit=0.9, std_factor=1.0, floor=0.05, at=time.time(), bins={"
 
 @dataclass
 class Run:
-    """A stack at work, and its Prometheus."""
-
     prometheus: Prometheus
     redis_url: str
     start_s: float
@@ -197,7 +195,6 @@ def asked_extender(stack):
 
 
 def scrape(stack, job, port, fleet):
-    """Have Prometheus scrape one more page."""
     path = stack.settings.state_dir / "prometheus" / "prometheus.yml"
     configuration = json.loads(path.read_text())
     page = {"targets": [f"127.0.0.1:{port}"], "labels": {"fleet": fleet}}
@@ -238,7 +235,6 @@ def values(machine="sim-00004"):
 
 
 def cases():
-    """Every query of every dashboard."""
     found = []
     for path in sorted(FOLDER.glob("*.json")):
         dashboard = json.loads(path.read_text())
@@ -283,13 +279,7 @@ def is_table(series, asked):
     assert len(set(rows)) == len(rows)
 
 
-SHAPES = {
-    "timeseries": is_timeseries,
-    "stat": is_stat,
-    "bargauge": once,
-    "heatmap": is_heatmap,
-    "table": is_table,
-}
+SHAPES = {"timeseries": is_timeseries, "stat": is_stat, "bargauge": once, "heatmap": is_heatmap, "table": is_table}
 
 
 @pytest.mark.parametrize("asked", cases())
@@ -319,7 +309,6 @@ def test_a_query_has_data_of_its_shape(run, asked):
 
 
 def has_its_shape(run, asked):
-    """Fail unless the query has its data now."""
     now = time.time()
     if asked.instant:
         series = run.prometheus.at(asked.expression, now)

@@ -48,7 +48,6 @@ def test_a_heartbeat_is_written_and_removed_at_the_end(valkey, names):
 
 
 def test_a_process_goes_on_without_its_heartbeat(valkey, caplog):
-    """A user without the right is told once."""
     valkey.connect().execute_command("ACL", "SETUSER", "narrow", "on", "nopass", "-@all", "+ping", "+time")
     with Presence("record", Names("narrow"), {"url": valkey.url, "username": "narrow", "password": "x"}) as presence:
         wait_until(lambda: "process.heartbeat.failed" in caplog.text, 10, "it is said")
@@ -56,7 +55,6 @@ def test_a_process_goes_on_without_its_heartbeat(valkey, caplog):
 
 
 def test_a_log_line_names_sentinels_by_their_address(names, caplog):
-    """And not as redis-py shows them, with all their arguments."""
     port = free_port()
     with Presence("record", names, {"url": f"redis+sentinel://127.0.0.1:{port}/main/0"}):
         wait_until(lambda: caplog.records, 10, "it is said")
@@ -67,8 +65,6 @@ def test_a_log_line_names_sentinels_by_their_address(names, caplog):
 
 
 class Doctor:
-    """Asks doctor, and takes the time."""
-
     def __init__(self, addresses, folder):
         self._where = ["--redis-url", addresses["redis_url"], "--kafka", addresses["kafka"]]
         self._folder = folder

@@ -47,7 +47,6 @@ def exporter(url, *flags, **environ):
 
 
 def get(url, *, context=None, **headers):
-    """Return status, headers and body."""
     request = urllib.request.Request(url, headers={name.replace("_", "-"): value for name, value in headers.items()})
     try:
         with urllib.request.urlopen(request, timeout=20, context=context) as answer:
@@ -68,7 +67,6 @@ def samples(body):
 
 
 def fill(url, names, *partitions):
-    """Write a window table a partition."""
     publish(url, names, [window_table(machines, partition=p) for p, machines in enumerate(partitions)])
 
 

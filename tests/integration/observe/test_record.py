@@ -50,7 +50,6 @@ def recorder(pipeline, *more):
 
 
 def reserve(ledger, *ids):
-    """Hold a core for each on m000."""
     records = [instance_of(Request(id=each, cpu=1.0), "", 0.0) for each in ids]
     outcomes = ledger.reserve([Wanted(record, 300.0, [Candidate("m000", -1)]) for record in records]).outcomes
     assert {one.kind for one in outcomes} == {"placed"}
@@ -86,7 +85,6 @@ def usage(found):
 
 
 def expected(samples):
-    """The same of what was published."""
     return Counter(
         (f"{one.machine}\ta", round(one.at, 3), float(rounded(np.array([entry.cpu], np.float32))[0]))
         for one in samples
@@ -208,8 +206,6 @@ def test_a_trimmed_change_log_is_a_gap(wire, names):
 
 
 def test_decisions_are_read_once_and_a_shortened_list_is_a_gap(wire, names):
-    """From the moment the recorder began; after that each of them, in order."""
-
     def decide(number):
         answer = b'{"machine":"m"}'
         wire.one("XADD", names.decisions, f"{number}-1", "ids", f"i{number}", "method", "place", "answer", answer)

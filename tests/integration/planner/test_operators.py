@@ -44,7 +44,6 @@ def client(valkey, module_names, running):
 
 
 def planned(client):
-    """Whether a planner answers."""
     try:
         return client.rebalance().rule == "overload"
     except WindwardError:
@@ -60,7 +59,6 @@ def answer(server, names, query_id):
 
 
 def test_a_cordon_holds_for_the_next_placements(client):
-    """And ends; the rules of the machine are in the answer."""
     assert client.cordon(machines=["m0[1-9]"])["rules"] == {name: {"cordon": True} for name in MACHINES[1:]}
     eventually(lambda: client.rank(cpu=1)["feasible"] == 1)
     assert client.place(cpu=1, dry_run=True)["machine"] == "m00"
@@ -74,14 +72,12 @@ async def _cordoned(url, prefix):
 
 
 def test_the_same_for_asyncio(client, valkey, module_names):
-    """Both ways."""
     import asyncio
 
     assert asyncio.run(_cordoned(valkey.url, module_names.prefix)) == ({"m03": {"cordon": True}}, {"m03": {}})
 
 
 def test_a_wrong_machine_is_refused_in_words(client):
-    """As every method does."""
     for params, code in (({"machines": ["m77"]}, "NOT_FOUND"), ({"machines": [7]}, "INVALID_ARGUMENT")):
         with pytest.raises(WindwardError) as refused:
             client.call("cordon", params)
@@ -244,7 +240,6 @@ def test_a_command_prints_what_the_planner_plans(
 
 
 def changed(rules, query_id, deadline, **facts):
-    """Write facts of one machine."""
     query = Query(id=query_id, method="cordon", deadline=deadline)
 
     def said(after):

@@ -93,7 +93,6 @@ def test_failures_are_those_of_redis_py(server, url, more):
 
 
 def test_a_wrong_password_is_refused_at_once(server):
-    """It is named, and not shown."""
     code, message, retryable = failure(
         DirectClient, f"redis://127.0.0.1:{server[0]}", 5.0, username="op", password="wrong!"
     )
@@ -110,7 +109,6 @@ def test_a_wrong_password_is_refused_at_once(server):
     ],
 )
 def test_a_server_that_is_none_is_told(said, message):
-    """Until the deadline it is tried again, as a server that restarts is."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(0.1)
         done = threading.Event()

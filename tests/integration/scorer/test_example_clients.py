@@ -83,7 +83,6 @@ def language(request):
 
 @pytest.fixture(scope="module")
 def command(language, tmp_path_factory):
-    """How the example is run."""
     if language == "javascript":
         return [str(NODE), str(EXAMPLES / "client.mjs")]
     program = tmp_path_factory.mktemp("go") / "client"
@@ -163,7 +162,6 @@ def test_exit_codes_are_those_of_the_command(example, words, more, code, said):
 
 
 def test_an_unanswered_query_is_taken_back(example, valkey):
-    """Without a scorer nothing is left on the queue."""
     example("place", '{"cpu": 1}', WINDWARD_PREFIX="empty", WINDWARD_TIMEOUT="0.3")
     with valkey.connect() as server:
         assert server.exists(Names("empty").queries) == 0

@@ -36,7 +36,6 @@ def names():
 
 @pytest.fixture(scope="module")
 def client(valkey, names):
-    """A client of a scorer of ten machines."""
     publish(valkey.url, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
     with scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=60) as client:
         yield client
@@ -106,7 +105,6 @@ def test_a_playbook_places_starts_and_confirms(run, client, tmp_path):
 
 @pytest.mark.slow
 def test_a_playbook_gives_back_what_did_not_start(run, client):
-    """The play fails and the place is free."""
     failed = play(run, "ansible-2", start="false")
     assert failed.returncode != 0
     assert "its place is given back" in failed.stdout
@@ -120,7 +118,6 @@ def test_a_playbook_gives_back_what_did_not_start(run, client):
     ids=["no room", "wrong amount"],
 )
 def test_a_playbook_says_why_nothing_was_placed(run, variables, said):
-    """In the words of the answer."""
     failed = play(run, "ansible-3", **variables)
     assert failed.returncode != 0
     assert said in failed.stdout
@@ -133,7 +130,6 @@ def job():
 
 
 def plain(text):
-    """A text of HCL without its quotes."""
     return text.strip('"')
 
 

@@ -39,12 +39,10 @@ class Fleet:
         self.now_s, self.asked = float(START_S), dict.fromkeys(MACHINES, 0.0)
 
     def at(self, now_s):
-        """Set the server's clock."""
         self.now_s = now_s
         self.wire.one("SET", self.clock, int(now_s))
 
     def run(self, machine_name, count):
-        """Start instances of one core."""
         names = [f"{machine_name}-{int(self.now_s)}-{number}" for number in range(count)]
         self.ledger.reserve(
             [
@@ -57,7 +55,6 @@ class Fleet:
         self.asked[machine_name] += count
 
     def snapshot(self):
-        """Return the windows that end now."""
         usage = {name: {"cpu": BASE + FACTOR * asked, "memory": 0} for name, asked in self.asked.items()}
         hosts = [machine(name, cpu=200.0, usage=used) for name, used in usage.items()]
         return fleet(*hosts, now=self.now_s, windows_s=[HOUR_S]).snapshot
@@ -105,7 +102,6 @@ def reports_of(running):
 
 
 def test_without_reports_of_instances_no_factor_is_learned(running, wire, names):
-    """However long windows show what instances use."""
     one = learner(running, wire, names, "s1")
     for hour in range(1, 4):
         for number, name in enumerate(MACHINES):
@@ -116,7 +112,6 @@ def test_without_reports_of_instances_no_factor_is_learned(running, wire, names)
 
 
 def test_what_became_of_stated_chances_is_written_after_a_window(valkey, running, wire, names, capsys):
-    """Each machine is a case."""
     one = learner(running, wire, names, "s1")
     assert one.look(running.now_s) is None
     running.at(running.now_s + HOUR_S)

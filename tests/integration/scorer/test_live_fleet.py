@@ -73,7 +73,6 @@ def test_after_a_failure_the_ledger_is_read_anew(wire, names, fleet, monkeypatch
 
 
 def test_a_ledger_of_a_newer_format_is_not_read(wire, names, fleet):
-    """Neither at first nor later; once it can be read again, it is."""
     reserve(wire, names, "a", "m1")
     head = Ledger(wire, names).head
     for seen in (False, True):
@@ -107,7 +106,6 @@ def when_closed(url):
 
 
 def of_wire(url, _):
-    """Reads and writes of most processes."""
     wire = Wire({"url": url})
     return lambda: (wire.one("SET", "a", "1"), wire.ask([("GET", "a"), ("GET", "b")]))
 
@@ -148,7 +146,6 @@ def of_the_exporter(url, _):
 
 
 def of_a_heartbeat(url, _):
-    """What each process says of itself."""
     presence = Presence("stream", NAMES, {"url": url}, ready=lambda: (True, {}), page="")
     return presence.beat
 

@@ -46,7 +46,6 @@ def wire(valkey):
 
 
 def facts(machine, **more):
-    """Return what an agent says of itself."""
     return {"type": "machine", "v": 1, "machine": machine, "boot": 1, "at": time.time(), **more}
 
 
@@ -264,7 +263,6 @@ def test_usage_by_instance_is_read_at_a_pace_of_its_own(wire, names):
 
 
 def test_a_snapshot_has_the_usage_by_instance(wire, names):
-    """Of what the ledger has on that machine, and of no other."""
     publish(wire, names, [window_table(["a", "b"])])
     wire.one("SET", names.instance_usage(0), _usage_table(1.0))
     snapshot = Loader(wire, names).refresh()

@@ -422,8 +422,6 @@ def test_a_scorer_whose_clock_is_off_answers_and_says_so(ahead_s, valkey, module
 
 
 def test_async_client_runs_calls_side_by_side(valkey, module_names, running):
-    """Many awaited calls at once are all answered."""
-
     async def ask():
         async with AsyncClient(valkey.url, module_names.prefix, timeout_s=60) as client:
             return await asyncio.gather(*[client.rank(cpu=1) for _ in range(50)], client.health())

@@ -137,8 +137,6 @@ def test_agent_and_stream_do_their_work(cluster, tmp_path):
 
 
 class LocalValkeyReader:
-    """Reads the window tables."""
-
     def __init__(self, url):
         import redis
 
@@ -151,7 +149,6 @@ class LocalValkeyReader:
         self._redis.close()
 
     def holds(self, machine):
-        """Whether a table names the machine."""
         return any(machine in (self._redis.get(NAMES.windows(partition)) or b"") for partition in (0, 1))
 
 

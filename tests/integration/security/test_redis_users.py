@@ -32,7 +32,6 @@ from tests.integration.kubernetes.test_evictor import evictor
 from tests.integration.kubernetes.test_pods import pods_process
 from tests.integration.planner.test_planner import Fleet
 from tests.integration.scorer.test_rpc import ask_raw, eventually, planner_process, scorer_process
-from tests.rows import each_row
 from tests.support.extender_process import ask, extender, order
 from tests.support.in_process import run_command
 from tests.support.kube_api import kube_api
@@ -77,7 +76,6 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def admin(server):
-    """The default user, on an empty server."""
     with redis.Redis(port=server) as client:
         client.flushall()
         client.execute_command("ACL LOG RESET")
@@ -254,7 +252,6 @@ READS = (("why", "m1"), ("top", "--once"), ("machines", "label", "m1", "a=b"), (
 
 @pytest.mark.parametrize("words", READS, ids=" ".join)
 def test_a_missing_right_is_no_server_that_is_away(server, admin, words):
-    """Nor is a wrong password: neither is UNAVAILABLE, which programs repeat."""
     environ = {"WINDWARD_REDIS_URL": url(server), **environment("deployer")}
     for more, code in (({}, "PERMISSION_DENIED"), ({"WINDWARD_REDIS_PASSWORD": "old"}, "UNAUTHENTICATED")):
         done = run_command(*words, environ=environ | more)
@@ -398,7 +395,6 @@ def test_who_may_read_events(server, admin, user):
 
 
 def test_an_exporter_reads_windows_and_ledger(server, admin):
-    """With the parts that it is made of; the ledger is there."""
     with scorer(server), deployer(server) as client:
         client.place(id="a", cpu=1)
     arguments = {"url": url(server), "username": "exporter", "password": password("exporter")}
@@ -478,7 +474,6 @@ def test_pods_are_followed_by_a_user_of_their_own(server, admin, monkeypatch):
 
 
 def test_a_recorder_reads_ledger_facts_and_decisions(server, admin):
-    """With the parts that it is made of, from its start on."""
     wire = Wire({"url": url(server), "username": "record", "password": password("record")})
     state, ledger_log = State(wire, NAMES), LedgerLog(Ledger(wire, NAMES))
     assert state.read_decisions() == ([], None)
@@ -521,7 +516,9 @@ OWN = [
 ]  # fmt: skip
 
 
-@each_row(("user", "command"), [*((u, c) for u in USERS for c in DANGEROUS if u != "admin" or c not in OF_ADMIN), *OWN])
+@pytest.mark.parametrize(
+    ("user", "command"), [*((u, c) for u in USERS for c in DANGEROUS if u != "admin" or c not in OF_ADMIN), *OWN]
+)
 def test_a_user_may_do_nothing_else(server, user, command):
     """Foreign keys, other users' keys, and what stops or empties a server; who writes what, the next test has."""
     client = redis.Redis(port=server, username=user, password=password(user))
@@ -581,7 +578,6 @@ def test_every_command_of_the_server_for_every_user(server, admin):
 
 
 def test_a_scorer_may_wait_for_replicas(server):
-    """For `--acknowledged-by`; no other user has to."""
     for user in USERS:
         with redis.Redis(port=server, username=user, password=password(user)) as client:
             if user in ("scorer", "planner"):

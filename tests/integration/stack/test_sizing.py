@@ -47,7 +47,6 @@ class Server:
         self.wire = Wire({"url": url})
 
     def used(self):
-        """Bytes that the data takes."""
         info = self.client.info("memory")
         return int(info["used_memory_dataset"])
 
@@ -126,7 +125,6 @@ def of_usage(server):
 
 
 def of_instance(server):
-    """A reserved instance, without the log."""
     return next(life(server, log_length=100))[1]
 
 
@@ -208,7 +206,6 @@ MEASURED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURED)
 def test_the_table_says_what_is_measured(name, server):
-    """Within 15 %: a release that stores more changes the document."""
     assert MEASURED[name](server) == pytest.approx(SAID[name], rel=TOLERANCE)
 
 

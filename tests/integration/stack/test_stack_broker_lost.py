@@ -165,18 +165,16 @@ def test_an_agent_keeps_so_many_records_while_no_broker_is_there(pipeline, broke
     assert counts.delivered + counts.dropped == len(records)
 
 
-def test_topics_are_made_with_the_replicas_the_broker_can_hold(broker, names):
+@pytest.fixture
+def topics(broker, names):
+    replicas = {"replication": broker.replication, "min_insync": broker.min_insync}
+    return TopicSettings(kafka=broker.address, prefix=names.prefix, partitions=3, **replicas)
+
+
+def test_topics_are_made_with_the_replicas_the_broker_can_hold(broker, names, topics):
     """The samples topic has its partitions, each with every replica in sync; making it again changes nothing."""
-    settings = TopicSettings(
-        kafka=broker.address,
-        prefix=names.prefix,
-        partitions=3,
-        replication=broker.replication,
-        min_insync=broker.min_insync,
-    )
-    assert ensure_topics(settings) == 3
-    assert ensure_topics(settings) == 3
-    admin = KafkaAdminClient(bootstrap_servers=settings.kafka_brokers)
+    assert [ensure_topics(topics) for _ in range(2)] == [3, 3]
+    admin = KafkaAdminClient(bootstrap_servers=topics.kafka_brokers)
     try:
         partitions = admin.describe_topics([names.samples_topic])[0]["partitions"]
     finally:
@@ -184,36 +182,27 @@ def test_topics_are_made_with_the_replicas_the_broker_can_hold(broker, names):
     assert {len(partition["isr_nodes"]) for partition in partitions} == {broker.replication}
 
 
-def test_what_was_acknowledged_survives_the_loss_of_a_broker(broker, names):
+def test_what_was_acknowledged_survives_the_loss_of_a_broker(broker, names, topics):
     """Of three brokers one is killed under load: nothing acknowledged is missing, and the topic keeps its id.
 
     A broker that keeps topics in memory is the exception that this test states: its restart gives another topic id.
     """
-    settings = TopicSettings(
-        kafka=broker.address,
-        prefix=names.prefix,
-        partitions=3,
-        replication=broker.replication,
-        min_insync=broker.min_insync,
-    )
-    ensure_topics(settings)
-    before = topic_id(settings)
+    ensure_topics(topics)
+    before = topic_id(topics)
     if not broker.keeps_topics:
         broker.restart()
-        ensure_topics(settings)
-        assert topic_id(settings) != before
+        ensure_topics(topics)
+        assert topic_id(topics) != before
         return
     sent = [f"{n}".encode() for n in range(300)]
-    with KafkaProducer(bootstrap_servers=settings.kafka_brokers, acks="all") as producer:
+    with KafkaProducer(bootstrap_servers=topics.kafka_brokers, acks="all") as producer:
         futures = []
         for number, value in enumerate(sent):
             if number == 100:
                 broker.brokers[0].kill()
             futures.append(producer.send(names.samples_topic, value, key=value))
             futures[-1].get(60)
-    consumer = KafkaConsumer(
-        names.samples_topic, bootstrap_servers=settings.kafka_brokers, auto_offset_reset="earliest"
-    )
+    consumer = KafkaConsumer(names.samples_topic, bootstrap_servers=topics.kafka_brokers, auto_offset_reset="earliest")
     received = []
 
     def all_arrived():
@@ -225,4 +214,4 @@ def test_what_was_acknowledged_survives_the_loss_of_a_broker(broker, names):
     assert sorted(received) == sorted(sent)
     broker.brokers[0].start()
     assert broker.ready
-    assert topic_id(settings) == before
+    assert topic_id(topics) == before

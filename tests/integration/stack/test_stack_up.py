@@ -76,7 +76,6 @@ def up(folder, *more, **extra):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_up_interrupted_before_it_is_ready_exits_130(tmp_path, number):
-    """It says so, and leaves no process."""
     command = [*WINDWARD, "up", "--state-dir", str(tmp_path / "state"), *ANY_PORTS, "--no-exporter", "--no-agent"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ())
     assert process.stderr.readline().startswith("broker on ")
@@ -181,7 +180,6 @@ def test_a_second_stack_in_the_same_folder_is_refused(tmp_path):
     ],
 )
 def test_a_wrong_setting_is_one_line_and_exit_code_2(flags, said, tmp_path):
-    """Nothing is started; the line names the setting."""
     done = run_command("up", "--state-dir", str(tmp_path / "state"), *flags, environ={})
     assert done.returncode == 2
     assert done.stderr.startswith(f"windward up: {said}")

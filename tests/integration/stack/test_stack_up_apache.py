@@ -15,7 +15,6 @@ pytestmark = pytest.mark.broker
 
 
 def test_up_with_apache_kafka_keeps_its_topics(request, tmp_path):
-    """After kill -9 of everything the next stack continues the same topic."""
     if os.environ.get("WINDWARD_TEST_KAFKA") != "apache":
         pytest.skip("`make test-kafka` runs this: it needs Java and Maven")
     kafka = request.getfixturevalue("apache")

@@ -110,7 +110,6 @@ def test_a_machine_speaks_for_itself_alone(pipeline):
 
 
 def test_wrong_settings_of_a_topic_that_was_there_are_named(pipeline):
-    """At the start of each worker, with the value and what to change."""
     pipeline.names = Names(pipeline.names.prefix + "-old")
     admin = KafkaAdminClient(bootstrap_servers=pipeline.broker.address.split(","))
     configs = {"message.timestamp.type": "CreateTime", "retention.ms": "60000", "cleanup.policy": "compact"}

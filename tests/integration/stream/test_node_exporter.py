@@ -40,7 +40,6 @@ NO_LINK = os.geteuid() != 0 or shutil.which("ip") is None
 
 
 def busy():
-    """Use one core, and hold memory."""
     held = bytearray(os.urandom(4096)) * (HELD_BYTES // 4096)
     while held:
         pass

@@ -263,7 +263,6 @@ def quarter_of_the_slots(client, names, number):
 
 
 def all_facts_and_hours(client, names, number):
-    """The rest that an eviction may take."""
     client.delete(names.facts(number), *[names.peaks(number, place) for place in range(50)])
 
 
@@ -277,7 +276,6 @@ def garbage_everywhere(client, names, number):
 
 
 def state_of_another_type(client, names, number):
-    """No hash where the hash was."""
     client.delete(names.state(number))
     client.set(names.state(number), b"garbage")
 
@@ -333,7 +331,6 @@ def test_a_forgotten_machine_leaves_the_windows(pipeline):
 @pytest.mark.slow
 @pytest.mark.parametrize("pipeline", [1], indirect=True)
 def test_what_leaves_redis_under_a_worker_is_written_again(pipeline):
-    """Within half a minute, without a new sample."""
     pipeline.start_worker()
     pipeline.publish(make_samples(3, 360))
     pipeline.await_exact()

@@ -17,8 +17,6 @@ PAGE = b"node_load1 1\n"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Serves one page."""
-
     def do_GET(self):
         self.send_response(200)
         self.send_header("Content-Length", str(len(PAGE)))

@@ -33,7 +33,6 @@ def partition():
 
 
 def take(state, *values, recorded_at):
-    """Fold messages as the next of the log."""
     first = state.next_offset
     state.take([Arrived(first + n, value, recorded_at, b"m") for n, value in enumerate(values)])
     state.fold_pending()
@@ -135,7 +134,6 @@ def test_a_manifest_of_another_write_is_a_lost_state(valkey, names, server, writ
 
 
 def test_values_that_left_redis_are_written_again(valkey, names, server):
-    """Exactly those, by the next write."""
     state = partition()
 
     async def work(store):
@@ -184,7 +182,6 @@ LOG = [reported(slot, float(slot)) for slot in range(0, 60, 6)]
 
 
 def usage_of(state):
-    """Every figure of every pair."""
     return repr(
         [state.usage.names, *(getattr(state.usage, name)[..., : len(state.usage)].tolist() for name in COLUMNS)]
     )
@@ -230,7 +227,6 @@ def test_usage_by_instance_has_a_pace_of_its_own_and_says_how_far_it_goes(valkey
 
 @pytest.mark.parametrize("damage", ["gone", "changed"])
 def test_usage_by_instance_that_is_lost_is_made_again(valkey, names, server, damage):
-    """From the start of the log, by its checksum; windows stand."""
     state = whole()
 
     async def work(store):

@@ -11,7 +11,6 @@ from ops.cli.commands import COMMANDS, GROUPS
 from ops.cli.main import OTHER_WORDS
 from schemas.process.flags import hints_of
 from schemas.process.settings import SettingsError
-from tests.rows import each_row
 
 
 @pytest.fixture(autouse=True)
@@ -21,11 +20,10 @@ def no_variables(monkeypatch):
 
 
 def test_the_file_of_names_is_current():
-    """`python -m ops.cli.known` makes it."""
     assert known.stored() == known.live()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "wanted"),
     [
         pytest.param("[rnak]\ntop = 3", "rnak in {}: no such table; did you mean rank?", id="table"),
@@ -40,7 +38,6 @@ def test_the_file_of_names_is_current():
     ],
 )
 def test_a_mistake_in_a_settings_file_is_told_by_name(text, wanted, tmp_path, capsys):
-    """Also what another command would read; `config check` finds each."""
     file = tmp_path / "windward.toml"
     file.write_text(text)
     assert cli.main(["config", "check", str(file)]) == 2
@@ -58,7 +55,6 @@ def test_each_mistake_of_a_settings_file_is_told_at_once(tmp_path, capsys):
 
 
 def test_a_command_refuses_a_file_with_an_unknown_table(tmp_path, capsys):
-    """Before it does anything."""
     file = tmp_path / "windward.toml"
     file.write_text("[rnak]\ntop = 3")
     assert cli.main(["profiles", "--config", str(file)]) == 2
@@ -66,7 +62,6 @@ def test_a_command_refuses_a_file_with_an_unknown_table(tmp_path, capsys):
 
 
 def test_the_help_has_every_command_once_in_its_group(capsys):
-    """A new command goes into one of the groups."""
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
     assert cli.main(["--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -75,7 +70,6 @@ def test_the_help_has_every_command_once_in_its_group(capsys):
 
 
 def test_machines_is_a_count_and_a_fleet_file_a_file():
-    """One name has one meaning in all commands."""
     meant = {
         name: {hints_of(cls)[name] for command in COMMANDS for cls in known.classes(command) if name in hints_of(cls)}
         for name in ("machines", "fleet_file")
@@ -85,13 +79,11 @@ def test_machines_is_a_count_and_a_fleet_file_a_file():
 
 
 def test_the_name_of_a_command_is_said_once(tmp_path, capsys):
-    """`windward config: config: ...` said it twice."""
     assert cli.main(["config", "check", str(tmp_path / "none.toml")]) == 2
     assert capsys.readouterr().err.startswith("windward config: " + str(tmp_path))
 
 
 def test_a_default_of_several_values_is_shown_as_it_is_given(capsys):
-    """With commas between them."""
     with pytest.raises(SystemExit):
         cli.main(["exporter", "--help"])
     assert "(default mean,std,p95)" in " ".join(capsys.readouterr().out.split())
@@ -108,7 +100,6 @@ def test_an_unknown_variable_is_refused(monkeypatch, capsys):
 
 
 def test_a_name_that_the_file_lacks_is_looked_for_in_the_commands(monkeypatch):
-    """A file that is behind refuses nothing."""
     monkeypatch.setattr(known, "stored", lambda: {"rank": ["top"]})
     known.refuse_unknown([], {"WINDWARD_KAFKA": "b:9092"})
     with pytest.raises(SettingsError, match="WINDWARD_KAFKAA"):
@@ -116,7 +107,6 @@ def test_a_name_that_the_file_lacks_is_looked_for_in_the_commands(monkeypatch):
 
 
 def test_the_example_is_good(capsys):
-    """`docs/examples/settings.toml`."""
     assert cli.main(["config", "check", "docs/examples/settings.toml"]) == 0
     assert "good" in capsys.readouterr().out
 
@@ -137,21 +127,19 @@ def test_config_show_tells_each_value_and_its_source(monkeypatch, tmp_path, caps
     assert "hush" not in text
 
 
-@each_row("command", ["fold", "replay", "instances", "machines", "drain", "plan", "profiles", "config"])
+@pytest.mark.parametrize("command", ["fold", "replay", "instances", "machines", "drain", "plan", "profiles", "config"])
 def test_config_show_needs_no_arguments(command, capsys):
-    """Of a command whose call needs some: a file, a machine, what to replay."""
     assert cli.main(["config", "show", command, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
 
 
 def test_config_show_refuses_wrong_settings_without_arguments():
-    """Of a command without arguments, whatever the message begins with."""
     assert cli.main(["config", "show", "rank", "--top", "0"]) == 2
     assert cli.main(["config", "show", "agent", "--kafka-security", "SASL_SSL"]) == 2
     assert cli.main(["config", "show", "replay", "--seeds", "x"]) == 2
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("argv", "hint"),
     [
         pytest.param(["plcae"], "no command 'plcae'; did you mean place?", id="command"),
@@ -171,7 +159,6 @@ def test_config_show_refuses_wrong_settings_without_arguments():
     ],
 )
 def test_a_mistake_says_what_was_meant(argv, hint, capsys):
-    """One line, exit 2."""
     assert cli.main(argv) == 2
     said = capsys.readouterr().err
     assert hint in said
@@ -179,7 +166,6 @@ def test_a_mistake_says_what_was_meant(argv, hint, capsys):
 
 
 def test_an_error_under_json_is_json(capsys):
-    """Code, message and field, on stderr."""
     assert cli.main(["place", "--json", "--cpu", "2", "--ttl-s", "soon"]) == 2
     out, err = capsys.readouterr()
     error = json.loads(err)
@@ -190,12 +176,11 @@ def test_an_error_under_json_is_json(capsys):
 
 
 def test_flags_may_stand_before_the_second_word(capsys):
-    """As they could before subcommands had settings of their own."""
     assert cli.main(["profiles", "--json", "show", "seed"]) == 0
     assert json.loads(capsys.readouterr().out)["name"] == "seed"
 
 
-@each_row("command", cli.COMMANDS)
+@pytest.mark.parametrize("command", cli.COMMANDS)
 def test_help_fits_and_has_examples(command, capsys):
     """Examples stand before the settings; a second word has its own help."""
     with pytest.raises(SystemExit):
@@ -211,7 +196,6 @@ def test_help_fits_and_has_examples(command, capsys):
 
 
 def test_words_of_other_programs_lead_to_commands_that_exist():
-    """None of them is a command itself."""
     for words, meant in OTHER_WORDS.items():
         assert not set(words) & set(COMMANDS)
         for command in meant:

@@ -5,8 +5,9 @@ import os
 import re
 import subprocess
 
+import pytest
+
 from ops.completions import __main__ as completions
-from tests.rows import each_row
 
 FILES = functools.cache(completions.files)
 COMPLETE = """
@@ -29,7 +30,7 @@ def test_each_program_has_its_completions(tmp_path):
     assert sum(map(len, FILES().values())) == len(written)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("words", "expected"),
     [
         ("windward plac", "place"),
@@ -85,7 +86,6 @@ def test_bash_completes(words, expected, tmp_path):
 
 
 def test_zsh_completes_a_value_after_an_equals_sign():
-    """Of each flag that has one; a flag without a value gets no sign."""
     text = FILES()["windward"]["share/zsh/site-functions/_windward"]
     assert '"--machine=[the only machine it may go to]:MACHINE:_windward_machines"' in text
     assert '"--dry-run[reserve nothing]"' in text

@@ -4,12 +4,12 @@ import json
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 from sybil import Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 from tests.ops.code_blocks import BLOCKS, MARKED, PAGES, ROOT
-from tests.rows import each_row
 
 LANGUAGES = {"python", "sh", "json", "toml", "yaml", ""}
 MARKED_MAX = 16
@@ -45,7 +45,7 @@ def _yaml(example):
 DOCUMENTS = documents()
 
 
-@each_row("document", DOCUMENTS, ids=[Path(each.path).name for each in DOCUMENTS])
+@pytest.mark.parametrize("document", DOCUMENTS, ids=[Path(each.path).name for each in DOCUMENTS])
 def test_python_and_data_on_a_page_hold(document):
     """Each example gives what the page says; later ones go on from earlier ones."""
     for example in document.examples():
@@ -53,7 +53,6 @@ def test_python_and_data_on_a_page_hold(document):
 
 
 def test_every_block_is_of_a_language_that_is_checked():
-    """No block hides behind another name."""
     for block in BLOCKS:
         assert block.language in LANGUAGES, f"{block.page}: {block.language}"
 
@@ -64,7 +63,6 @@ def test_the_blocks_that_are_not_run_are_counted():
 
 
 def test_every_page_says_how_to_verify_it():
-    """What a reader should see then."""
     pages = [page for page in PAGES if page.parent == ROOT / "docs"]
     assert len(pages) > 20
     assert [page.name for page in pages if "Verify" not in page.read_text()] == []

@@ -7,6 +7,8 @@ import re
 import typing
 from pathlib import Path
 
+import pytest
+
 from ops.cli.commands import COMMANDS
 from ops.docs import reference_pages, rpc_page
 from ops.docs.__main__ import MADE_OF, generated, navigation
@@ -23,7 +25,6 @@ from scorer.ranking.profiles.profile_file import _TOP
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.ranking.rank import rank
 from scorer.ranking.scores import SCORES
-from tests.rows import each_row
 
 DIFFERENCE_MIN = 15.0
 """Of the points of a score: less than this is a flat line to the eye."""
@@ -34,7 +35,7 @@ PLUGINS = [(each, "filter") for each in FILTERS] + [(each, "score") for each in 
 DRAWN = [(each, kind) for each, kind in PLUGINS if each.name in SHAPES]
 
 
-@each_row(("plugin", "kind"), DRAWN, ids=[each.name for each, _ in DRAWN])
+@pytest.mark.parametrize(("plugin", "kind"), DRAWN, ids=[each.name for each, _ in DRAWN])
 def test_the_picture_of_a_plugin_shows_a_difference(plugin, kind):
     """What is drawn is finite, in range, and not the same everywhere: else the picture would show nothing."""
     lines = drawn(plugin, SHAPES[plugin.name], is_filter=kind == "filter")
@@ -44,9 +45,8 @@ def test_the_picture_of_a_plugin_shows_a_difference(plugin, kind):
     assert all(len(line) == len(SHAPES[plugin.name].values) for line in lines.values())
 
 
-@each_row(("plugin", "kind"), PLUGINS, ids=[each.name for each, _ in PLUGINS])
+@pytest.mark.parametrize(("plugin", "kind"), PLUGINS, ids=[each.name for each, _ in PLUGINS])
 def test_the_page_of_a_plugin_has_its_docstring_and_every_setting(plugin, kind):
-    """Each setting is in the table."""
     text = reference_pages.page(plugin, kind)
     assert text.startswith(f"# {plugin.name}\n")
     for name in [each.name for each in dataclasses.fields(plugin)]:
@@ -155,7 +155,6 @@ def test_every_failure_names_its_tests():
 
 
 def test_every_link_to_a_file_works_in_the_checkout():
-    """As a site for source code shows it: no page is made there."""
     pages = [*TREE.glob("*.md"), *(TREE / "docs").rglob("*.md")]
     links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())]
     assert len(links) > 200
@@ -163,13 +162,11 @@ def test_every_link_to_a_file_works_in_the_checkout():
 
 
 def test_a_source_that_pages_link_to_has_a_page_on_the_site():
-    """Else the site would have a link that leads out of it."""
     made = dict(generated())
     assert all(page in made and (TREE / source).exists() for source, page in MADE_OF.items())
 
 
 def test_every_test_named_on_the_page_exists():
-    """A test that is renamed is renamed on the page."""
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", FAILURES)
     assert len(named) > 15
     for file, test in named:
@@ -177,7 +174,6 @@ def test_every_test_named_on_the_page_exists():
 
 
 def test_every_column_that_a_plugin_reads_is_on_its_page():
-    """By name, and none that there is not."""
     table = (TREE / "docs/writing-plugins.md").read_text().partition("## The columns")[2].partition("With arguments")[0]
     cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
     assert {name for cell in cells for name in re.findall("`(.+?)`", cell)} == COLUMNS

@@ -18,7 +18,6 @@ from ops.doctor.command import DoctorSettings, Inspection
 from ops.doctor.findings import Finding
 from schemas.messages.process import Process
 from schemas.process.page_server import PageServer
-from tests.rows import each_row
 
 SECRET = "Hush7secret"
 CODED = base64.b64encode(f"user:{SECRET}".encode()).decode()
@@ -81,8 +80,6 @@ FORMS = [
 
 @dataclass
 class Said:
-    """What a program has printed."""
-
     stdout: str
     stderr: str
 
@@ -93,12 +90,11 @@ def a_process(**changes):
 
 
 def contents(path):
-    """Return the texts of an archive by name."""
     with tarfile.open(path) as archive:
         return {one.name: archive.extractfile(one).read().decode() for one in archive}
 
 
-@each_row("form", [pytest.param(form, id=str(number)) for number, form in enumerate(FORMS)])
+@pytest.mark.parametrize("form", [pytest.param(form, id=str(number)) for number, form in enumerate(FORMS)])
 def test_a_secret_leaves_in_no_form_from_no_place(tmp_path, form):
     """Planted wherever a process writes: heartbeats, pages, health, INFO, findings, settings, variables, logs."""
     label = form.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
@@ -147,7 +143,7 @@ def test_a_secret_leaves_in_no_form_from_no_place(tmp_path, form):
 HERE = socket.gethostname()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("page", "host", "asked"),
     [
         pytest.param("http://127.0.0.1:9", HERE, "http://127.0.0.1:9", id="this host"),
@@ -170,12 +166,10 @@ HERE = socket.gethostname()
     ],
 )
 def test_which_pages_are_asked(page, host, asked):
-    """Only http(s) of the heartbeat's own host, and only its pages."""
     assert own_page(a_process(page=page, host=host)) == asked
 
 
 def test_a_page_of_another_host_is_not_followed():
-    """A redirection ends the reading."""
     asked = []
 
     def elsewhere(environ, start):
@@ -220,7 +214,6 @@ def test_a_page_that_drips_is_given_up(header):
 
 
 def test_settings_leave_as_numbers_and_switches():
-    """Of any other only whether it is set."""
     found = plain_settings(DoctorSettings(kafka_sasl_password=SECRET, kafka="b:1"))
     assert (found["kafka_sasl_password"], found["kafka"], found["broker"]) == ("(set)", "(set)", True)
     assert found["redis_sentinel_password"] is None
@@ -237,7 +230,6 @@ def test_the_archive_is_its_owners(tmp_path):
 
 
 def test_the_end_of_each_log(tmp_path):
-    """The last 64 kB; of the journal its last lines."""
     line = "at=2026-01-01T00:00:00.000Z level=info event=a.b n=1\n"
     (tmp_path / "stream-1.log").write_text("old\n" + line * 5_000)
     (tmp_path / "else").write_text("not a log")
@@ -255,7 +247,6 @@ def test_the_end_of_each_log(tmp_path):
 
 
 def test_a_page_that_is_not_read_is_its_error():
-    """A process without pages has no file."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         page = f"http://127.0.0.1:{closed.getsockname()[1]}"

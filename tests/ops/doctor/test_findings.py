@@ -26,7 +26,6 @@ from schemas.messages.process import BEAT_S, SILENT_S, Process
 from schemas.rpc.results import Violation
 from schemas.values.hosts import host_id
 from scorer.client import HealthResult
-from tests.rows import each_row
 
 NOW_S = 4000.0
 MACHINE_ID = "3d1219c7c4c5404aaa1f6d2a48adfda4"
@@ -55,7 +54,7 @@ def unwell(**changes):
     return scorer_findings(replace(HEALTH, **changes), 1, 0)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("found", "level", "said", "do"),
     [
         pytest.param(redis_findings("R", GOOD, holds_ledger=True), "good", "7.2.0", "", id="redis"),
@@ -166,7 +165,6 @@ def unwell(**changes):
     ],
 )  # fmt: skip
 def test_a_finding_says_what_and_what_to_do(found, level, said, do):
-    """The level, the words, the remedy."""
     assert len(found) == 1
     assert found[0].level == level
     assert said in found[0].found
@@ -175,7 +173,6 @@ def test_a_finding_says_what_and_what_to_do(found, level, said, do):
 
 
 def test_replicas_that_are_waited_for_are_no_finding():
-    """Nor is a single server, or one whose replicas are not known."""
     assert [replication_findings(*given) for given in ((0, 0), (2, 1), (2, 2), (None, 0))] == [[]] * 4
 
 
@@ -212,6 +209,5 @@ def test_what_follows_from_a_broker_that_is_away_is_a_note():
 
 
 def test_a_killed_process_is_named_within_ten_seconds():
-    """By then its last heartbeat is silent."""
     assert BEAT_S + SILENT_S <= 10.0
     assert SILENT_S >= 3 * BEAT_S, "two that are late are no fault"

@@ -18,19 +18,16 @@ BY_CLASS = read_profile(EXAMPLES / "classes.toml")
 
 
 def seen(by_class=True):
-    """The example's two machines of 16 cores."""
     offline = read_fleet(msgspec.json.decode((EXAMPLES / "classes.json").read_bytes()))
     profile = BY_CLASS if by_class else load_profiles().choose()
     return State(offline.snapshot, offline.ledger, profile, offline.now_s)
 
 
 def of(found, metric, **labels):
-    """One value, in cores of one machine."""
     return at(found[metric], resource="cpu", **labels) * 16
 
 
 def test_the_fleet_has_what_each_class_may_have_was_promised_and_uses():
-    """Sums over both machines, of what both have."""
     found = of_fleet(seen())
     room, promised, used = (f"windward_fleet_class_{name}_ratio" for name in ("room", "promised", "used"))
     assert [2 * of(found, promised, **{"class": name}) for name in ("prod", "mid", "batch", "free")] == [16, 0, 8, 2]
@@ -40,7 +37,6 @@ def test_the_fleet_has_what_each_class_may_have_was_promised_and_uses():
 
 
 def test_a_machine_has_what_is_reclaimable():
-    """For batch and mid; those of the scorer's ``machines`` are the same."""
     state = seen()
     found = of_machines(state)
     name = "windward_machine_reclaimable_ratio"
@@ -55,7 +51,6 @@ def test_a_machine_has_what_is_reclaimable():
 
 
 def test_with_one_sum_there_is_none():
-    """No series, and no sums in the answer."""
     state = seen(by_class=False)
     assert not [name for name in {**of_fleet(state), **of_machines(state)} if "class" in name or "reclaim" in name]
     answer = machines({}, state)

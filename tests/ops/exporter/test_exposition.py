@@ -120,14 +120,12 @@ def test_every_key_becomes_a_valid_name(key):
     ],
 )
 def test_collisions_are_refused(keys, said):
-    """The message names the setting and both keys."""
     with pytest.raises(ValueError, match=r"^labels: ") as error:
         label_names(keys)
     assert said in str(error.value)
 
 
 def test_names_are_kept_by_key():
-    """A valid key stays as it is."""
     assert label_names(("zone", "topology.kubernetes.io/region")) == {
         "zone": "zone",
         "topology.kubernetes.io/region": "topology_kubernetes_io_region",
@@ -156,7 +154,6 @@ def test_the_page_has_what_every_process_s_page_has():
 
 
 def test_without_proc_the_rest_is_there(monkeypatch):
-    """As on a platform that has none: no ``process_*``, and no error."""
     real = builtins.open
 
     def elsewhere(file, *more, **named):

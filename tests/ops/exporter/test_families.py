@@ -59,7 +59,6 @@ def state(tables, **more):
 
 
 def read(body):
-    """Return values by metric and labels."""
     found = {}
     for family in text_string_to_metric_families(body.decode()):
         for sample in family.samples:
@@ -263,8 +262,6 @@ def test_the_probe_meets_what_a_query_meets():
 
 @dataclass(frozen=True)
 class Broken:
-    """A filter of another package that fails."""
-
     name: ClassVar[str] = "broken"
     reason: ClassVar[str] = "of another mind"
 
@@ -290,13 +287,11 @@ def test_a_plugin_that_fails_costs_the_probe_alone(caplog):
 
 @pytest.mark.parametrize("machines", [1, 50, 400])
 def test_the_fleet_has_as_many_series_whatever_its_size(machines):
-    """About three hundred."""
     found = of_fleet(state([table([f"m{n}" for n in range(machines)])]))
     assert 250 <= sum(map(len, found.values())) <= 100 + 250 * len(RESOURCES) // 3
 
 
 def test_an_empty_fleet_has_a_page():
-    """Before the first sample nothing is known, and that is what is said."""
     seen = state([])
     assert of_machines(seen) == {}
     assert at(of_fleet(seen)["windward_fleet_machines"], state="fresh") == 0
@@ -343,7 +338,6 @@ def test_labels_of_the_allow_list_are_shown():
     [("auto", 10, True), ("auto", 2, False), ("always", 2, True), ("never", 10, False)],
 )
 def test_a_large_fleet_shows_its_machines_on_request(per_machine, machines_max, shown):
-    """Above the limit the setting decides."""
     seen = state([table(["a", "b", "c"])])
     assert Selection(per_machine=per_machine, machines_max=machines_max).shows_machines(seen.snapshot) is shown
 

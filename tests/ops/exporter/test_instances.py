@@ -54,7 +54,6 @@ def test_the_sums_of_instances_and_systems():
 
 
 def test_single_instances_are_shown_as_many_as_are_asked_for():
-    """Those that use the largest part of their machines; ids are escaped."""
     found = shown(reporting(), top_instances=2)["windward_instance_usage_ratio"]
     assert {dict(labels)["id"] for labels in found} == {"three", 'one"'}
     assert at(found, machine="b", id="three", resource="cpu") == pytest.approx(0.4)
@@ -72,7 +71,6 @@ def test_an_instance_is_shown_where_it_moves_to_once_it_is_measured_there():
 
 
 def test_what_is_stale_has_no_load():
-    """The time of the last report stays."""
     found = shown(reporting(age_s=900.0), top_instances=9)
     assert names_in(found, "windward_machine_instances_usage_ratio") == {"b"}
     assert {dict(labels)["machine"] for labels in found["windward_instance_usage_ratio"]} == {"b"}

@@ -63,7 +63,6 @@ def test_a_published_wheel_leaves_out_what_the_others_hold(tmp_path):
 
 
 def test_a_wheel_of_a_platform_has_its_library_and_its_tag(tmp_path):
-    """In place of those of the wheel that it is made from, which stays."""
     assert str(KERNEL / LIBRARY) == COMPILED
     said = b"Root-Is-Purelib: true\nTag: py3-none-any\n"
     plain = wheel(tmp_path, {COMPILED: b"of this machine", "w-1.dist-info/WHEEL": said})
@@ -94,7 +93,6 @@ def test_a_checkout_is_a_folder_on_the_path():
 
 
 def test_an_extra_of_ours_is_no_sibling():
-    """``windward[stream]`` in an extra stays."""
     line = b'Requires-Dist: windward[stream]; extra == "local"\n'
     assert without_siblings(METADATA, line) == line
 
@@ -120,6 +118,5 @@ def test_the_distributions_agree_on_what_they_need():
 
 
 def test_the_client_needs_two_packages():
-    """That is redis and msgspec."""
     lines = PROJECTS["windward-client"]["project"]["dependencies"]
     assert sorted(line.split(">")[0] for line in lines) == ["msgspec", "redis"]

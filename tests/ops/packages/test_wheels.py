@@ -9,7 +9,6 @@ FILE = "share/fish/w.fish"
 
 
 def test_a_wheel_gets_its_completions(tmp_path):
-    """As data, which pip installs below the prefix; the record has it."""
     path = wheel(tmp_path, {"w.py": b"x"})
     add_completions(path, {FILE: "the words"})
     assert read_modules(path) == {"w.py", FILE}
@@ -22,7 +21,6 @@ def test_a_wheel_gets_its_completions(tmp_path):
     ("text", "said"), [(None, f"no {FILE}"), ("older words", "is not that of these commands"), ("the words", "")]
 )
 def test_a_missing_or_stale_file_fails_the_check(text, said, tmp_path):
-    """In an installation; one that is right passes."""
     file = tmp_path / FILE
     file.parent.mkdir(parents=True)
     if text is not None:

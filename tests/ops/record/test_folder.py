@@ -37,7 +37,6 @@ def entries(folder):
 
 
 def test_an_hour_is_a_file_that_is_complete_when_it_is_over(tmp_path):
-    """Under another name until then; the names are in order of time."""
     folder = Folder(tmp_path, 2**24)
     assert folder.take() is None
     written = [first(HOUR), later(HOUR + 60), first(HOUR + HOUR_S)]
@@ -106,7 +105,6 @@ def test_after_an_error_the_same_entry_is_written_again(tmp_path):
 
 
 def test_only_one_process_writes(tmp_path):
-    """The second is refused, with the setting's name."""
     with taken(tmp_path), pytest.raises(RecordingError, match="record_dir"):
         Folder(tmp_path, 2**24).take()
     with taken(tmp_path):
@@ -125,7 +123,6 @@ def test_a_damaged_file_does_not_keep_a_recorder_from_starting(tmp_path):
 
 
 def test_a_folder_that_cannot_be_used_is_told(tmp_path):
-    """A file in its place."""
     (tmp_path / "file").write_text("")
     with pytest.raises(RecordingError, match="record_dir"):
         Folder(tmp_path / "file", 2**24).take()
@@ -161,7 +158,6 @@ def test_reading_begins_with_the_whole_state_before_the_first_moment(recording):
 
 
 def test_names_are_those_of_the_file(recording):
-    """Row 0 is another pair in each of them."""
     names = [step.pairs[step.usage.row[0]] for step in steps(recording, 0, 1e11)]
     assert names == ["m\tq0"] * 4 + ["m\tq4"] * 2 + ["m\tq6"] * 2 + ["m\tq8"] * 4
 
@@ -187,13 +183,11 @@ def test_resources_go_by_name(tmp_path):
     ],
 )
 def test_figures_that_cannot_be_are_refused(tmp_path, what, entry):
-    """With file and place."""
     (tmp_path / "2024-10-04T00-0001.record").write_bytes(HEADER + frame(entry))
     with pytest.raises(RecordingError, match=r"2024-10-04T00-0001\.record: the figures .* byte"):
         list(steps(tmp_path, 0, 1e11))
 
 
 def test_no_recording_is_told(tmp_path):
-    """By the folder's name."""
     with pytest.raises(RecordingError, match="holds no recording"):
         extent(tmp_path)

@@ -29,7 +29,6 @@ FILE = HEADER + b"".join(map(frame, ENTRIES))
 
 
 def test_what_is_written_is_read_equal():
-    """Each entry, with where it ends."""
     found = list(read_frames(FILE, "x.record"))
     assert [one.entry for one in found] == ENTRIES
     assert found[-1].end == len(FILE)
@@ -37,7 +36,6 @@ def test_what_is_written_is_read_equal():
 
 @given(cut=st.integers(0, len(FILE)))
 def test_a_file_that_was_cut_has_its_whole_entries(cut):
-    """At any byte: what was complete before is there, nothing else."""
     found = list(read_frames(FILE[:cut], "x.record"))
     ends = [one.end for one in read_frames(FILE, "x.record")]
     assert [one.entry for one in found] == ENTRIES[: sum(end <= cut for end in ends)]
@@ -63,13 +61,11 @@ def test_a_changed_byte_never_changes_an_entry(at, bits):
     ],
 )
 def test_what_is_no_recording_is_refused(what, raw):
-    """The message names the file."""
     with pytest.raises(RecordingError, match=r"x\.record"):
         list(read_frames(raw, "x.record"))
 
 
 def test_a_newer_field_is_passed_over():
-    """And an absent one has its default: an older entry is read, too."""
     import msgspec
 
     newer = {**msgspec.msgpack.decode(encode(Entry(at=1.0))), "more": [1, 2]}
@@ -106,7 +102,6 @@ def test_rounding_is_done_once():
 
 
 def test_columns_that_do_not_fit_are_refused():
-    """A value error, whatever the bytes are."""
     packed = pack(figures([0, 1], [5.0, 6.0], [2.0, 3.0]))
     with pytest.raises(ValueError, match="2 rows"):
         unpack(packed, 3)

@@ -86,7 +86,6 @@ def read(path):
 
 
 def finish(recorder):
-    """Let a recorder end at once."""
     stop = threading.Event()
     stop.set()
     recorder.run(stop)
@@ -151,7 +150,6 @@ def test_an_entry_that_the_disk_refused_is_written_when_there_is_room(tmp_path, 
 
 
 def test_the_next_recorder_goes_on_where_this_one_stopped(tmp_path, sources):
-    """By the position of the last entry."""
     recorder = make(tmp_path, sources)
     sources.queued = [sample("m", NOW_S)]
     recorder.take()
@@ -183,7 +181,6 @@ def test_samples_of_a_minute_are_one_figure():
 
 
 def test_a_report_is_a_figure_for_each_instance_and_for_what_belongs_to_none():
-    """A resource that was not measured is not known."""
     entries = {"a": InstanceMeans(cpu=1.5, memory=1e9), "b": InstanceMeans(memory=2e9)}
     report = InstanceReport(at=MINUTE + 9, interval_s=60.0, entries=entries, system=InstanceMeans(cpu=0.5))
     pairs = Names()
@@ -207,7 +204,6 @@ def test_what_cannot_be_used_is_counted():
 
 
 def test_names_are_bounded(monkeypatch):
-    """Beyond the bound a figure is left out and counted; known names go on."""
     monkeypatch.setattr("ops.record.gathering.NAMES_MAX", 1)
     raw = [sample(name, MINUTE + at) for name, at in (("m", 10), ("n", 10), ("m", 20))]
     gathering = gathered(*raw, keys=[b"m", b"n", b"m"])
@@ -217,7 +213,6 @@ def test_names_are_bounded(monkeypatch):
 
 
 def test_the_capacity_is_that_of_the_last_sample():
-    """Of the resources that it has."""
     gathering = gathered(sample("m", MINUTE))
     gathering.figures(Names(), Names(), NOW_S)
     assert gathering.capacity == {"m": {"cpu": 8.0}}

@@ -22,7 +22,6 @@ def record(number, minute, machine, state="confirmed", **asked):
 
 
 def raw(instance):
-    """A record as the ledger stores it."""
     head = {
         name: getattr(instance, name)
         for name in ("version", "generation", "state", "machine", "reserved_at", "started_at", "expires_at", "ended_at")

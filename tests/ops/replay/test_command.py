@@ -27,7 +27,6 @@ def test_a_workload_is_compared(tmp_path, capsys):
 
 
 def test_the_table_is_for_people(tmp_path, capsys):
-    """Titles say what is compared."""
     path = folder(tmp_path / "mine")
     assert main(["replay", str(path), "--profile", "windward"]) == 0
     shown = capsys.readouterr().out
@@ -53,7 +52,6 @@ def test_a_profile_with_sums_by_class_is_compared(tmp_path, capsys):
 
 
 def test_a_world_may_have_batch(tmp_path, capsys):
-    """Beside prod, of the same trace; of each hour, too."""
     trace = tmp_path / "mine.npz"
     load = 30 + 20 * np.sin(np.arange(288) / 20 + np.arange(6)[:, None])
     np.savez(trace, machine=[f"w{n}" for n in range(6)], ts=np.arange(288) * 300.0, cpu_pct=load, cores=np.full(6, 2.0),
@@ -93,7 +91,6 @@ def test_a_world_may_have_batch(tmp_path, capsys):
     ],
 )
 def test_wrong_usage_is_one_line(tmp_path, monkeypatch, capsys, arguments, message):
-    """Exit 2 and what was wrong."""
     folder(tmp_path / "mine")
     (tmp_path / "a").mkdir()
     folder(tmp_path / "a/mine")
@@ -142,13 +139,11 @@ SHOWN = BLOCK.findall(RESULTS)
 
 @pytest.mark.parametrize(("command", "tables"), SHOWN, ids=[command for command, _ in SHOWN])
 def test_the_tables_are_those_of_the_command(command, tables, monkeypatch, capsys):
-    """To draw a page anew, paste what the command prints in its place."""
     monkeypatch.chdir(ROOT)
     assert main(command.split()) == 0
     assert capsys.readouterr().out.strip() == tables.strip()
 
 
 def test_every_result_is_shown():
-    """No file of results is without its tables."""
     shown = {command.split()[1] for command, _ in SHOWN}
     assert shown == {str(path.relative_to(ROOT)) for path in (ROOT / "docs/results").glob("*.json")}

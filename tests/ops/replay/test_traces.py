@@ -9,13 +9,11 @@ import pytest
 from ops.replay.traces.formats import read_lives, read_trace
 from ops.replay.traces.trace import Trace, part_of
 from ops.replay.workload import WorkloadError
-from tests.rows import each_row
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data"
 
 
 def planetlab(path):
-    """Two slivers, one of them on two days."""
     np.savez(
         path, days=["a", "b"], cpu_a=np.full((2, 288), 10, np.uint8), machine_a=["h1_s", "h2_s"],
         cpu_b=np.full((1, 288), 30, np.uint8), machine_b=["h1_s"],
@@ -23,7 +21,6 @@ def planetlab(path):
 
 
 def smd(path):
-    """One server for two days."""
     x = np.tile(np.array([[0.5, 1, 0.25, 0, 0]], np.float32), (2_900, 1))
     np.savez(path, machines=["1-1"], columns=["cpu_r", "load_1", "mem_u", "eth1_fi", "eth1_fo"], **{"x_1-1": x})
 
@@ -35,7 +32,6 @@ def gcd(path):
 
 
 def bitbrains(path):
-    """Two VMs, one without CPU."""
     cpu = np.full((2, 2 * 288), 50, np.float32)
     cpu[1] = np.nan
     np.savez(
@@ -45,7 +41,6 @@ def bitbrains(path):
 
 
 def alibaba(path):
-    """A host with a line a minute."""
     lines = [f"m_1,{60 * k},{k % 3},50,0,0,0" for k in range(1441)]
     text = "machine,ts,cpu_pct,mem_pct,net_in_cum,net_out_cum,disk_pct\n" + "\n".join(lines)
     path.write_bytes(gzip.compress(text.encode()))
@@ -70,7 +65,6 @@ def nab(path):
     ids=["planetlab", "smd", "gcd", "bitbrains", "alibaba", "nab"],
 )
 def test_each_form_is_recognised(tmp_path, write, name, family, days, mean):
-    """By what is in the file: sources with their days, loads from 0 to 1."""
     write(tmp_path / name)
     trace = read_trace(tmp_path / name)
     assert (trace.family, [len(one) for one in trace.sources]) == (family, days)
@@ -97,7 +91,7 @@ def test_lives_are_those_of_scheduled_requests(tmp_path):
     assert (lives.life_s.tolist(), lives.cores.tolist(), lives.memory_bytes.tolist()) == ([60.0], [0.5], [2.0**30])
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         ("r.csv", "name,cpu_milli\n", "r.csv: has no column memory_mib"),
@@ -112,14 +106,13 @@ def test_lives_are_those_of_scheduled_requests(tmp_path):
     ],
 )  # fmt: skip
 def test_wrong_lives_are_told_where(tmp_path, name, text, message):
-    """File, column and row."""
     (tmp_path / name).write_text(text, encoding="latin1")
     with pytest.raises(WorkloadError) as caught:
         read_lives(tmp_path / name)
     assert str(caught.value) == message
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("series,timestamp,value\nec2_cpu,noon,1\n", "n.csv: timestamp, row 2: 'noon' is no time"),
@@ -139,7 +132,6 @@ def test_wrong_lives_are_told_where(tmp_path, name, text, message):
     ],
 )
 def test_a_wrong_trace_is_told_where(tmp_path, text, message):
-    """File, column and row."""
     (tmp_path / "n.csv").write_text(text)
     with pytest.raises(WorkloadError) as caught:
         read_trace(tmp_path / "n.csv")
@@ -149,7 +141,7 @@ def test_a_wrong_trace_is_told_where(tmp_path, text, message):
 DAYS = np.full((1, 288), 5.0)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("arrays", "message"),
     [
         ({"days": ["a"], "cpu_a": np.full((1, 288), "x"), "machine_a": ["h"]}, "could not convert string to float"),
@@ -167,7 +159,6 @@ DAYS = np.full((1, 288), 5.0)
     ],
 )
 def test_a_wrong_array_is_told(tmp_path, arrays, message):
-    """By the name of the file."""
     np.savez(tmp_path / "t.npz", **arrays)
     with pytest.raises(WorkloadError) as caught:
         read_trace(tmp_path / "t.npz")

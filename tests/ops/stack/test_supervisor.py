@@ -15,8 +15,6 @@ from scorer.client import HealthResult, RankResult, Refusal
 
 
 class Fake(LocalProcess):
-    """A process that is only told of."""
-
     def __init__(self, name, events):
         super().__init__(name, [], log=Path(f"{name}.log"))
         self.events = events
@@ -105,7 +103,6 @@ def health(**more):
 
 
 def refused(**reasons):
-    """Return an answer without a machine."""
     rows = [Refusal(filter="f", reason=reason.replace("_", " "), machines=count) for reason, count in reasons.items()]
     return RankResult(summary="no machine fits", refusals=rows)
 

@@ -28,7 +28,6 @@ from schemas.process.tables import Screen
 from schemas.resources import CPU, RESOURCES
 from schemas.tables.window_table import Header, decode_table, encode_table
 from scorer.planning.soon_hot import chances, margins
-from tests.rows import each_row
 from tests.window_tables import window_table
 
 WINDOWS_S = (300, 900, 3600)
@@ -77,7 +76,7 @@ def names(app):
     return [str(shown.get_row_at(at)[0]) for at in range(shown.row_count)]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("keys", "wanted"),
     [
         pytest.param([], [2, 3, 1], id="cpu first"),
@@ -104,8 +103,6 @@ def test_keys(keys, wanted):
 
 
 def test_at_80_columns_names_are_whole_and_nothing_scrolls():
-    """Columns go instead."""
-
     async def steps(pilot, app):
         shown = app.query_one(DataTable)
         assert shown.virtual_size.width <= 80
@@ -143,8 +140,6 @@ def test_refusals_are_said_once_while_they_stay_the_same():
 
 
 def test_a_server_that_is_away_leaves_the_last_moment_and_says_so():
-    """And the view goes on when it is back."""
-
     async def steps(pilot, app):
         app.look()
         await app.workers.wait_for_complete()
@@ -160,8 +155,6 @@ def test_a_server_that_is_away_leaves_the_last_moment_and_says_so():
 
 
 def test_a_search_field_is_there_only_while_it_is_asked_for():
-    """It takes no line of the machines otherwise."""
-
     async def steps(pilot, app):
         assert not app.query_one("#filter", Input).display
         await pilot.press("slash")
@@ -248,7 +241,6 @@ def test_machines_of_all_partitions_are_joined_in_order():
     ("first", "second", "names", "utilization"), [(0, 9, ["b", "a"], 0.3), (9, 0, ["a", "b"], 0.1)]
 )
 def test_a_machine_in_two_partitions_has_one_row(first, second, names, utilization):
-    """That of the newer sample, whichever partition it is in."""
     tables = [table(["a", "b"], [1, 2], 1.0, [first, 5]), table(["a"], [3], 1.0, [second])]
     view = join_tables(tables)
     assert view.names == names
@@ -257,7 +249,6 @@ def test_a_machine_in_two_partitions_has_one_row(first, second, names, utilizati
 
 
 def test_no_table_at_all_is_an_empty_fleet():
-    """Before the stream app has written, nothing is shown and nothing fails."""
     view = join_tables([])
     assert view.names == []
     assert view.covered(200) == []

@@ -19,7 +19,6 @@ from schemas.messages.sample import (
     decode,
     encode,
 )
-from tests.rows import each_row
 from tests.schemas.test_json_schema import allows
 
 REASONS = {"empty", "too-long", "malformed", "version", "no-resource", "impossible"}
@@ -126,7 +125,7 @@ REJECTED = [
 ]
 
 
-@each_row(("name", "message", "reason", "detail"), REJECTED, ids=[row[0] for row in REJECTED])
+@pytest.mark.parametrize(("name", "message", "reason", "detail"), REJECTED, ids=[row[0] for row in REJECTED])
 def test_a_wrong_message_is_refused_with_its_reason(name, message, reason, detail):
     """One of a closed set of reasons, and a detail that names the field or the trouble."""
     raw = message if message is None or isinstance(message, bytes) else json.dumps(message).encode()
@@ -159,7 +158,7 @@ ACCEPTED = [
 ]
 
 
-@each_row(("name", "message"), ACCEPTED, ids=[row[0] for row in ACCEPTED])
+@pytest.mark.parametrize(("name", "message"), ACCEPTED, ids=[row[0] for row in ACCEPTED])
 def test_a_right_message_is_read(name, message):
     got = decode(json.dumps(message).encode())
     assert got.machine == message["machine"], name
@@ -171,7 +170,6 @@ def test_a_message_of_the_largest_size_is_read():
 
 
 def test_of_a_repeated_field_the_last_counts():
-    """As most JSON readers do; it makes no difference to counting."""
     raw = json.dumps(GOOD).encode()
     got = decode(raw[:-1] + b',"seq":5}')
     assert got.seq == 5
@@ -197,9 +195,8 @@ MACHINE_IDS = [
 ]
 
 
-@each_row(("name", "machine", "good"), MACHINE_IDS, ids=[row[0] for row in MACHINE_IDS])
+@pytest.mark.parametrize(("name", "machine", "good"), MACHINE_IDS, ids=[row[0] for row in MACHINE_IDS])
 def test_machine_ids_are_printable_ascii(name, machine, good):
-    """So that they can be joined by newlines, logged and typed."""
     if good:
         check_machine_id(machine)
     else:
@@ -255,7 +252,6 @@ json_values = st.recursive(
 
 @given(field=st.sampled_from([*GOOD, "memory", "nic"]), value=json_values)
 def test_any_value_in_any_field_is_read_or_refused(field, value):
-    """And what is read is a sample that can be encoded again."""
     try:
         got = decode(msgspec.json.encode(GOOD | {field: value}))
     except Rejected as error:
@@ -296,7 +292,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@each_row(("name", "changes", "reason", "detail"), REFUSED)
+@pytest.mark.parametrize(("name", "changes", "reason", "detail"), REFUSED)
 def test_what_cannot_be_is_refused_by_name(name, changes, reason, detail):
     with pytest.raises(Rejected) as error:
         read(REPORT | changes)

@@ -14,7 +14,6 @@ from schemas.process.connections import KafkaSettings, PipelineSettings, RedisSe
 from schemas.process.redis_cluster import LOOK_S, RETRY_S, SLOTS, NoNode, Topology, nodes_in, slot_of
 from schemas.process.redis_url import connected, in_words, sentinels_in
 from schemas.process.settings import SettingsError, load_settings
-from tests.rows import each_row
 
 SASL = {"kafka_security": "SASL_SSL", "kafka_sasl_username": "u", "kafka_sasl_password": "p"}
 
@@ -97,9 +96,8 @@ WRONG = [
 ]
 
 
-@each_row(("name", "cls", "given", "wanted"), WRONG, ids=[row[0] for row in WRONG])
+@pytest.mark.parametrize(("name", "cls", "given", "wanted"), WRONG, ids=[row[0] for row in WRONG])
 def test_a_wrong_connection_is_refused_at_start(name, cls, given, wanted):
-    """One line with the setting; no password in it."""
     environ = {f"WINDWARD_{key.upper()}": value for key, value in given.items()}
     with pytest.raises(SettingsError) as error:
         load_settings(cls, "x", [], environ)
@@ -109,7 +107,6 @@ def test_a_wrong_connection_is_refused_at_start(name, cls, given, wanted):
 
 
 def test_plain_kafka():
-    """The bootstrap list, and no TLS."""
     settings = KafkaSettings(kafka="a:1, [::1]:2 ,b.example.org:3")
     assert settings.kafka_brokers == ["a:1", "[::1]:2", "b.example.org:3"]
     assert settings.kafka_ssl_context() is None
@@ -200,7 +197,7 @@ def test_what_a_url_says_of_sentinels(url, hosts, name, server):
     assert sentinels_in(url) == (hosts, name, server)
 
 
-@each_row("url", WRONG_SENTINELS)
+@pytest.mark.parametrize("url", WRONG_SENTINELS)
 def test_a_url_that_names_no_sentinels_is_refused(url):
     with pytest.raises(ValueError):
         sentinels_in(url)
@@ -214,9 +211,9 @@ def test_one_server_is_that_of_redis_py(url):
     assert type(mine.connection_pool) is type(theirs.connection_pool)
 
 
-@each_row("kind", [redis.Redis, redis.asyncio.Redis])
-@each_row("tls", [False, True])
-@each_row("in_url", [False, True])
+@pytest.mark.parametrize("kind", [redis.Redis, redis.asyncio.Redis])
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("in_url", [False, True])
 def test_each_end_has_its_own_user(kind, tls, in_url):
     """The server's and the sentinels', in the URL or beside it; TLS goes to both."""
     more = {"ssl_ca_certs": "ca.pem"} if tls else {}
@@ -244,7 +241,6 @@ def test_each_end_has_its_own_user(kind, tls, in_url):
 
 
 def test_an_error_names_each_sentinel_shortly():
-    """By host and port; redis-py shows all arguments of its connections."""
     with (
         connected(redis.Redis, "redis+sentinel://127.0.0.1:1,localhost:2/m") as server,
         pytest.raises(redis.ConnectionError) as error,
@@ -280,7 +276,7 @@ def test_what_a_url_says_of_a_cluster(url, hosts, node):
     assert (found.hosts, found.url(("n", 9))) == (hosts, node)
 
 
-@each_row("url", WRONG_NODES)
+@pytest.mark.parametrize("url", WRONG_NODES)
 def test_a_url_that_names_no_nodes_is_refused(url):
     with pytest.raises(ValueError):
         nodes_in(url)
@@ -291,14 +287,13 @@ def test_another_url_is_no_cluster(url):
     assert nodes_in(url) is None
 
 
-@each_row("key", ["", "a", "{a}b", "x{}y", "{a", "a}{b}", "{{a}}", "p:v1:windows:{12}:changes"])
+@pytest.mark.parametrize("key", ["", "a", "{a}b", "x{}y", "{a", "a}{b}", "{{a}}", "p:v1:windows:{12}:changes"])
 def test_the_slot_of_a_key_is_that_of_redis(key):
     assert slot_of(key) == slot_of(key.encode()) == key_slot(key.encode())
 
 
 @pytest.mark.parametrize("prefix", ["windward", "a.b-c_D"])
 def test_all_keys_of_a_partition_share_a_slot(prefix):
-    """Whatever the prefix: one transaction writes them."""
     names = Names(prefix)
     for number in (0, 7, 123):
         keys = [
@@ -321,7 +316,6 @@ SLOT = slot_of(KEY)
 
 
 def test_which_node_has_a_key():
-    """By ranges of slots; one that no node has is told, and looked for again."""
     found = topology((0, SLOT - 1, 1), (SLOT, SLOT, 2), (SLOT + 2, SLOTS - 1, 3))
     assert found.at(KEY) == ("h", 2)
     assert found.primaries == [("h", 1), ("h", 2), ("h", 3)]

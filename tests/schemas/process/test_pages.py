@@ -66,7 +66,6 @@ def closed_after_s(connection, deadline_s):
 
 
 def test_a_query_string_chooses_families(port):
-    """As Prometheus's own client has it; an unknown name is an empty page."""
     status, _, body = ask(port, "/metrics?name[]=windward_test_things_total")
     assert (status, THINGS in body, b"process_" in body) == (200, True, False)
     assert ask(port, "/metrics?name[]=x")[::2] == (200, b"")
@@ -118,7 +117,6 @@ def test_open_metrics_is_given_to_those_who_ask(port):
 
 
 def test_no_series_is_doubled_by_its_time_of_creation(port):
-    """``_created`` is in neither format."""
     for accept in ("text/plain", "application/openmetrics-text; version=1.0.0"):
         assert b"_created" not in ask(port, "/metrics", Accept=accept)[2]
 
@@ -223,7 +221,6 @@ def test_readers_that_do_not_read_hold_a_bounded_amount():
 
 
 def test_a_connection_is_kept_between_scrapes(hurried):
-    """Within the timeout the same one serves again; then it is closed."""
     with socket.create_connection(("127.0.0.1", hurried.port), 5) as connection:
         for _ in range(3):
             connection.sendall(b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -268,7 +265,6 @@ def test_a_reader_that_does_not_read_stops_no_other(registry):
 
 @pytest.mark.parametrize("given", ["", "Basic", "Basic !", "Bearer x", "Basic " + base64.b64encode(b"a:c").decode()])
 def test_pages_with_a_password_want_it(registry, given):
-    """All but ``/live``."""
     pages = Pages(metrics_of(registry, "windward"), lambda: (True, {}), ("a", "b"))
     with stopped(PageServer(pages, "127.0.0.1", 0)) as server:
         for path in ("/metrics", "/ready", "/"):
@@ -311,7 +307,6 @@ def test_a_listener_with_tls_goes_on_after_clients_that_leave(tmp_path, said):
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_a_listener_goes_on_after_any_failure_of_a_connection(port, monkeypatch):
-    """Whatever the connection's constructor raises."""
     for kind in (OSError, ssl.SSLError, MemoryError, ValueError, RuntimeError):
 
         def fails(*_, kind=kind, **__):
@@ -367,8 +362,6 @@ def test_tls_is_spoken_and_a_silent_client_blocks_no_other(tmp_path):
 
 @pytest.mark.parametrize(("size", "status"), [(0, 200), (1_000_000, 200), (1_000_001, 413)])
 def test_a_body_is_read_up_to_its_bound(size, status):
-    """In one piece; a longer one is refused before it is read."""
-
     def length(environ, start):
         start("200 OK", [])
         return [str(len(environ["wsgi.input"].read())).encode()]
@@ -401,8 +394,6 @@ def test_a_stopped_server_frees_its_port(registry):
 
 
 class Metrics(Table):
-    """One row of each kind."""
-
     PROCESS = "try"
 
     done = counter("windward_try_done", "Done, by kind and result", kind=("a", "b"), result=("ok",))

@@ -22,8 +22,6 @@ pytestmark = pytest.mark.integration
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(RedisSettings):
-    """Try."""
-
     metrics_host: str = setting("127.0.0.1", "address")
     metrics_port: int = setting(0, "port")
 

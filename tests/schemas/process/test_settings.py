@@ -7,13 +7,10 @@ import pytest
 from msgspec import Meta
 
 from schemas.process.settings import SettingsError, flag, load_settings, setting
-from tests.rows import each_row
 
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """An example."""
-
     interval_s: Annotated[float, Meta(ge=10)] = setting(10.0, "seconds; 100% plain")
     count: Annotated[int, Meta(ge=0, le=100)] = setting(1, "how many")
     kind: Literal["a", "b"] = setting("a", "which")
@@ -33,23 +30,17 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class Positional:
-    """With an argument that has no flag."""
-
     file: str = setting(help="a file", positional=True, metavar="FILE")
     top: int = setting(5, "how many")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """With any number of arguments."""
-
     words: tuple[str, ...] = setting((), "what to do", positional=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Required:
-    """With a setting that has no default."""
-
     url: str = setting(help="where")
 
 
@@ -82,7 +73,7 @@ LAYERS = [
 ]
 
 
-@each_row(("name", "text", "variable", "argument", "wanted"), LAYERS, ids=[r[0] for r in LAYERS])
+@pytest.mark.parametrize(("name", "text", "variable", "argument", "wanted"), LAYERS, ids=[r[0] for r in LAYERS])
 def test_the_later_layer_wins(tmp_path, name, text, variable, argument, wanted):
     """Defaults < [all] < [command] < environment < flags."""
     environ = {"WINDWARD_COUNT": variable} if variable else {}
@@ -97,7 +88,6 @@ def test_each_setting_comes_from_its_own_layer(tmp_path):
 
 
 def test_the_file_may_be_named_by_the_environment(tmp_path):
-    """``WINDWARD_CONFIG``; the flag wins."""
     first, second = tmp_path / "1.toml", tmp_path / "2.toml"
     first.write_text("[example]\ncount = 1")
     second.write_text("[example]\ncount = 2")
@@ -132,7 +122,7 @@ VALUES = [
 ]
 
 
-@each_row(("name", "argv", "environ", "text", "wanted"), VALUES, ids=[row[0] for row in VALUES])
+@pytest.mark.parametrize(("name", "argv", "environ", "text", "wanted"), VALUES, ids=[row[0] for row in VALUES])
 def test_values_are_read(tmp_path, name, argv, environ, text, wanted):
     """Lists, pairs, switches and numbers, from each layer."""
     config = file(tmp_path, text if text.startswith("[") else f"[example]\n{text}")
@@ -211,7 +201,7 @@ WRONG = [
 ]
 
 
-@each_row(("name", "argv", "environ", "text", "wanted"), WRONG, ids=[row[0] for row in WRONG])
+@pytest.mark.parametrize(("name", "argv", "environ", "text", "wanted"), WRONG, ids=[row[0] for row in WRONG])
 def test_a_wrong_setting_is_one_line_that_names_it(tmp_path, name, argv, environ, text, wanted):
     """The setting, what was expected, what came, and where from; a secret's value is never shown."""
     config = file(tmp_path, text) if text else None
@@ -238,12 +228,10 @@ def test_a_secret_comes_from_its_variable_or_a_file(tmp_path):
 
 
 def test_only_secrets_are_read_from_files():
-    """``WINDWARD_NAME_FILE`` means nothing."""
     assert load([], {"WINDWARD_NAME_FILE": "/etc/hostname"}).name is None
 
 
 def test_help_lists_every_setting_but_no_secret(capsys):
-    """With its default; a percent sign in the text does no harm."""
     with pytest.raises(SystemExit) as stopped:
         load(["--help"])
     assert stopped.value.code == 0

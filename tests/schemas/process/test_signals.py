@@ -15,7 +15,6 @@ NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @pytest.fixture(autouse=True)
 def handlers():
-    """Put back the handlers that were there."""
     before = [signal.getsignal(number) for number in NUMBERS]
     yield
     for number, handler in zip(NUMBERS, before, strict=True):
@@ -24,7 +23,6 @@ def handlers():
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_process_is_told_to_stop(number):
-    """Nothing is read again."""
     stop, calls = Stop(), list[str]()
     handle_signals(stop, lambda: calls.append("read"), lambda error: calls.append(str(error)))
     os.kill(os.getpid(), number)
@@ -34,7 +32,6 @@ def test_a_process_is_told_to_stop(number):
 
 @pytest.mark.parametrize("error", [None, ValueError("line 3"), RecursionError("too deep")])
 def test_profiles_are_read_again_and_an_error_ends_nothing(error):
-    """The error is handed on, for the log."""
     stop, called, refused = Stop(), threading.Event(), list[Exception]()
 
     def read_again():
@@ -80,7 +77,6 @@ def test_signals_that_follow_each_other_do_not_lock_the_process():
 
 
 def test_a_signal_between_the_look_and_the_sleep_is_seen(monkeypatch):
-    """No thread is asleep yet that it could wake."""
     stop = Stop()
     sleep = stop._cond.wait
 

@@ -21,7 +21,6 @@ from schemas.rpc.request import (
     Toleration,
     read_request,
 )
-from tests.rows import each_row
 
 WRONG = [
     ("not an object", [], "expected an object, got a list"),
@@ -96,7 +95,7 @@ WRONG = [
 ]
 
 
-@each_row(("name", "params", "wanted"), WRONG, ids=[row[0] for row in WRONG])
+@pytest.mark.parametrize(("name", "params", "wanted"), WRONG, ids=[row[0] for row in WRONG])
 def test_a_wrong_request_names_the_field(name, params, wanted):
     """The field first, then what was expected and what came."""
     with pytest.raises(InvalidRequest) as error:
@@ -211,7 +210,6 @@ def test_any_json_is_a_request_or_refused(params):
 
 
 def test_a_query_without_params_has_an_empty_object():
-    """So that ``health`` can be asked with nothing at all."""
     query = msgspec.json.decode(b'{"id":"q","method":"health","more":1}', type=Query)
     assert bytes(query.params) == b"{}"
     assert query.v == 1
@@ -246,17 +244,14 @@ def of(kind):
     return without_bound(schema, schema.get("$defs", {}))
 
 
-@each_row("method", RPC)
+@pytest.mark.parametrize("method", RPC)
 def test_every_text_and_list_has_a_largest_size(method):
-    """Of each method, however deep; also in what is published."""
     assert of(RPC[method].parameters) == []
     name = "request" if RPC[method].parameters is Request else f"{method}.params"
     assert '"additionalProperties": false' in schema_file(f"{name}.v1.schema.json")
 
 
 class Loose(msgspec.Struct):
-    """All that a Struct may leave open."""
-
     text: str
     texts: tuple[str, ...]
     by_name: dict[str, float]
@@ -265,7 +260,6 @@ class Loose(msgspec.Struct):
 
 
 def test_what_has_no_bound_is_found():
-    """A text, a list, a map, or what is in them."""
     found = [
         "$.text: a text", "$.texts: a list", "$.texts[]: a text", "$.by_name: a map", "$.by_name: a key",
         "$.maybe: a text", "$.anything: anything",

@@ -23,7 +23,6 @@ from schemas.tables.window_table import (
     resource_axis,
 )
 from scorer.snapshot.builder import build_snapshot
-from tests.rows import each_row
 from tests.test_golden import SUMMED, TABLE
 from tests.window_tables import unsummed
 
@@ -69,7 +68,6 @@ def test_what_is_written_is_read(table):
 
 
 def test_the_golden_table_is_refused_at_every_cut():
-    """All 1,671 of them, and with anything behind it."""
     for kept in range(len(TABLE)):
         with pytest.raises(TableError):
             decode_table(TABLE[:kept])
@@ -143,9 +141,8 @@ DAMAGED = [
 ]
 
 
-@each_row(("name", "raw"), DAMAGED, ids=[row[0] for row in DAMAGED])
+@pytest.mark.parametrize(("name", "raw"), DAMAGED, ids=[row[0] for row in DAMAGED])
 def test_a_damaged_table_is_refused(name, raw):
-    """With TableError and nothing else; the message says why."""
     with pytest.raises(TableError, match=r"^(not a window table|window table )"):
         decode_table(raw)
 
@@ -196,7 +193,7 @@ def test_changes_are_put_on_their_base():
     np.testing.assert_array_equal(again.versions, [7] * 5)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("changes", "why"),
     [
         (table(["b"], base=8, rows=[1]), "changes since base 8; this is base 7"),
@@ -278,7 +275,7 @@ def assert_aligned(table, resources):
             assert name in ("filled", "coverage") or np.isnan(rest).all(), name
 
 
-@each_row(
+@pytest.mark.parametrize(
     "resources",
     [
         pytest.param(RESOURCES, id="ours"),

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from schemas.values.numbers import parse_duration
 from schemas.values.quantity import parse_quantity
-from tests.rows import each_row
 
 SUFFIXES = {
     "m": 1e-3,
@@ -71,7 +70,7 @@ GOOD = [
 ]
 
 
-@each_row(("value", "wanted"), GOOD, ids=[repr(value) for value, _ in GOOD])
+@pytest.mark.parametrize(("value", "wanted"), GOOD, ids=[repr(value) for value, _ in GOOD])
 def test_amounts_are_in_base_units(value, wanted):
     """Decimal suffixes are powers of ten, those with ``i`` powers of two, ``m`` is a thousandth.
 
@@ -108,7 +107,7 @@ BAD = [
 (k8s.io/apimachinery, ``quantity_test.go``)."""
 
 
-@each_row("value", BAD, ids=repr)
+@pytest.mark.parametrize("value", BAD, ids=repr)
 def test_what_is_no_amount_is_refused_by_value(value):
     with pytest.raises(ValueError, match="is not a") as error:
         parse_quantity(value)
@@ -138,12 +137,16 @@ def test_text_that_looks_like_an_amount_is_one_or_refused(text):
         assert parse_quantity(text) >= 0
 
 
-@each_row("text", ["1_0", "1_0s", "\uff15m", "\uff15", "\u0661s", "inf", "nan", "1e", "1e3s", "1 h", "1h 30m", ""])
+@pytest.mark.parametrize(
+    "text", ["1_0", "1_0s", "\uff15m", "\uff15", "\u0661s", "inf", "nan", "1e", "1e3s", "1 h", "1h 30m", ""]
+)
 def test_a_duration_has_plain_digits(text):
     with pytest.raises(ValueError, match="is not a duration"):
         parse_duration(text)
 
 
-@each_row("value, seconds", [(1e-05, 1e-05), ("1e3", 1000.0), (".5", 0.5), ("2.", 2.0), (1e16, 1e16), ("-3", -3.0)])
+@pytest.mark.parametrize(
+    "value, seconds", [(1e-05, 1e-05), ("1e3", 1000.0), (".5", 0.5), ("2.", 2.0), (1e16, 1e16), ("-3", -3.0)]
+)
 def test_a_bare_number_is_seconds(value, seconds):
     assert parse_duration(value) == seconds

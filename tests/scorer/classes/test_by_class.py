@@ -11,7 +11,6 @@ from scorer.ledger.record.limits import total
 from scorer.ledger.view.residents import Residents
 from scorer.placement.choosing.trial import Trial
 from scorer.ranking.filters.fits import Fits
-from tests.rows import each_row
 from tests.scorer.classes.test_prediction import learned
 from tests.scorer.fleets import alone, fleet, machine, passes, request, see, verdicts, why
 
@@ -38,7 +37,7 @@ def limit(plugin, of, *instances, **machine_has):
     return round(float(found.most[0]), 9)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "instances", "machine_has", "expected"),
     [
         ("all that is measured is the system's", [], {}, 2.0),
@@ -63,7 +62,7 @@ def test_what_batch_may_have(name, instances, machine_has, expected):
     assert limit(HALF, "free", *instances, **machine_has) == expected
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "instances", "machine_has", "expected"),
     [
         ("prod asks for nothing", [], {}, 0.0),
@@ -76,7 +75,6 @@ def test_what_batch_may_have(name, instances, machine_has, expected):
     ],
 )
 def test_what_mid_may_have(name, instances, machine_has, expected):
-    """What prod asked for and is not expected to use."""
     assert limit(HALF, "mid", *instances, **machine_has) == expected
 
 
@@ -92,7 +90,7 @@ def test_mid_goes_by_the_predicted_peaks():
     assert 2.1 < float(found.most[0]) < 2.5
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("asked", "instances", "plugin", "expected"),
     [
         ({"priority_class": "batch", "cpu": 2}, [one("b", 2, 2, "batch")], HALF, []),
@@ -217,7 +215,7 @@ def test_a_fleet_without_reports_has_no_usage_by_class():
     assert np.isnan(class_usage(offline.snapshot, offline.ledger).used).all()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"share": {}}, "share: expected at least one resource"),
@@ -237,6 +235,5 @@ def test_a_wrong_setting_is_named(settings, message):
 
 
 def test_only_what_is_named_is_sold_by_class():
-    """The defaults are the peer's: cpu and memory."""
     assert Reclaim().rows == [0, 1]
     assert Reclaim(share={"nic": 0.5}).rows == [2]

@@ -23,7 +23,6 @@ from scorer.classes.strategy import Reclaim, sums_by_class, uses_from
 from scorer.ledger.record.limits import mosts_in_script
 from scorer.ledger.record.units import UNITS
 from scorer.ranking.filters.fits import Fits
-from tests.rows import each_row
 from tests.scorer.fleets import alone, fleet, request, see
 
 TABLES = {
@@ -44,7 +43,6 @@ def rows(table, kind=None):
 
 
 def column(said, absent=0.0):
-    """Amounts as a column [R, 1]."""
     found = np.full((len(RESOURCES), 1), absent)
     for name, value in (said or {}).items():
         resource, unit = NAMES[name]
@@ -68,7 +66,7 @@ def code(priority_class):
     return PRIORITY_CLASSES.index((priority_class or "koord-prod").removeprefix("koord-"))
 
 
-@each_row("row", rows("koordinator_mid_resource", "mid"))
+@pytest.mark.parametrize("row", rows("koordinator_mid_resource", "mid"))
 def test_mid_gets_what_the_peer_gives(row):
     """Every row is exact; one whose metric has expired gives nothing."""
     inputs, strategy = row["inputs"], row["inputs"]["strategy"]
@@ -114,7 +112,6 @@ def test_what_prod_does_not_use_is_what_the_peer_predicts(row):
 
 @pytest.mark.parametrize("row", rows("koordinator_mid_resource", "degrade"))
 def test_old_data_gives_nothing(row):
-    """As the peer degrades, without data too."""
     age_s = row["inputs"]["metric_age_s"]
     reclaim = Reclaim(degrade_s=row["inputs"]["degrade_time_minutes"] * 60)
     assert degraded(reclaim, np.array([np.inf if age_s is None else age_s]))[0] == row["expected"]["degrade"]
@@ -235,7 +232,9 @@ def as_fleet(row):
     return fits, fleet(there, instances=instances, leavers=leavers)
 
 
-@each_row("row", [pytest.param(one, id=one["name"]) for one in TABLES["koordinator_batch_resource"]["cases"]])
+@pytest.mark.parametrize(
+    "row", [pytest.param(one, id=one["name"]) for one in TABLES["koordinator_batch_resource"]["cases"]]
+)
 def test_a_fleet_gives_batch_what_the_peer_gives(row):
     """Every row, to the millicore and the byte; the service class LSE is the label ``keeps=cpu``."""
     found = limits(*as_fleet(row), "batch")

@@ -178,7 +178,6 @@ def of(shares, elapsed_s=0.0, half_life_s=12 * HOUR_S):
 
 
 def test_buckets_are_five_per_cent_wider_each_and_reach_beyond_the_capacity():
-    """From a thousandth of the capacity to more than twice of it."""
     widths = np.diff(STARTS)
     assert widths[0] == pytest.approx(0.001)
     assert widths[1:] / widths[:-1] == pytest.approx(1.05)

@@ -22,7 +22,6 @@ from scorer.client import clients as clients_module
 from scorer.client.call import Call, instance_id, read
 from scorer.placement.choosing.steps import run_to_end
 from scorer.rpc.methods.place import read_batch
-from tests.rows import each_row
 
 
 def test_its_files_alone_are_a_package(tmp_path):
@@ -49,7 +48,6 @@ def test_its_files_alone_are_a_package(tmp_path):
 
 
 def test_a_traceback_names_its_error_by_the_client():
-    """As the program imports it, not by a module inside."""
     assert WindwardError.__module__ == client_module.__name__
 
 
@@ -140,7 +138,7 @@ def test_ids_of_instances_sort_by_time(at_s, later_s, first, second):
     assert (instance_id(at_s, second) == early) == (first == second)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("params", "ids"),
     [({"cpu": 1}, [""]), ({"id": "a"}, ["a"]), ({"id": ""}, [""]), ({"instances": 3}, None), ({"instances": [3]}, None),
      ({"instances": [{"cpu": 1}, {"id": "b"}, {}]}, ["", "b", ""]), ({"count": 3}, [""] * 3),
@@ -174,8 +172,8 @@ def test_its_keywords_are_current():
     assert KEYWORDS.read_text() == client_keywords(), "run python -m schemas.client_keywords"
 
 
-@each_row("method", RPC)
-@each_row("client", [Client, AsyncClient])
+@pytest.mark.parametrize("method", RPC)
+@pytest.mark.parametrize("client", [Client, AsyncClient])
 def test_a_method_returns_the_struct_of_its_result(client, method):
     """The very class that the scorer builds, or one made of it; awaited, where the client is asyncio's."""
     function = getattr(client, method)

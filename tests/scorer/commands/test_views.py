@@ -75,7 +75,6 @@ HEALTHY = HealthResult(
 
 @pytest.mark.parametrize("field", ["ledger_refusal", "ledger_unaccepted", "ledger_unsafe"])
 def test_what_is_wrong_with_the_ledger_is_told(field):
-    """In the words of the scorer; nothing when all is well."""
     assert "warning" not in health.show(HEALTHY)
     told = health.show(
         HealthResult(**{**{name: HEALTHY[name] for name in HEALTHY.__struct_fields__}, field: "it is full"})
@@ -110,7 +109,6 @@ def test_the_list_has_what_is_used_beside_what_was_asked():
 
 
 def test_the_page_says_since_when_it_is_measured():
-    """And that an instance which was there before has an unknown past."""
     text = _page(row("a", USAGE), 1_060.0)
     assert "used, 30 min     cpu 1.50" in text
     assert "peak of the day  cpu 3.00" in text
@@ -235,7 +233,6 @@ def test_it_is_drawn_again_every_two_seconds(monkeypatch):
 
 
 def test_a_list_stays_while_the_scorer_is_away(monkeypatch):
-    """With the reason in the heading, until there is another."""
     frames = drawn(monkeypatch, "1 of 1", AWAY, "2 of 2")
     assert frames == [
         "12:00:00\n1 of 1",
@@ -246,13 +243,11 @@ def test_a_list_stays_while_the_scorer_is_away(monkeypatch):
 
 @pytest.mark.parametrize("errors", [[AWAY], ["1 of 1", WRONG]])
 def test_an_error_ends_it(monkeypatch, errors):
-    """At the beginning any, later one that would come again."""
     with pytest.raises(WindwardError):
         drawn(monkeypatch, *errors)
 
 
 def test_it_is_for_terminals(capsys):
-    """With --json, or where nothing can be drawn over, it is refused."""
     with pytest.raises(SettingsError, match="standard output is no terminal"):
         listed(ListedSettings(watch=True), lambda: ("", lambda *_: ""))
     for listing in ("machines", "instances"):

@@ -39,8 +39,6 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One call."""
-
     protocol_version = "HTTP/1.1"
     server: Server
 
@@ -105,7 +103,6 @@ def test_a_list_is_read_page_by_page(server, tmp_path):
 
 
 def test_a_watch_yields_events_until_its_end(server):
-    """From a version on; a bookmark has a version alone."""
     one = pod("a", "8")
     mark = {"metadata": {"resourceVersion": "9"}}
     server.answers = [(200, [{"type": "ADDED", "object": one}, {"type": "BOOKMARK", "object": mark}])]
@@ -219,7 +216,6 @@ def test_elsewhere_it_is_the_one_named():
     ],
 )
 def test_what_cannot_be_used_is_named(flags, about):
-    """Before anything is asked; no secret is shown."""
     with pytest.raises(SettingsError, match=about) as error:
         made(*flags).api({})
     assert "secret" not in str(error.value)
@@ -287,7 +283,6 @@ def test_a_version_that_is_too_old_ends_the_watch(server):
 
 
 def test_nodes_are_machines(server):
-    """With capacity and cordon."""
     server.answers = [(200, [body("nodes.json")])]
     (page,) = api(server).pages(NODES)
     rules = {node.metadata.name: rules_of(node, "east") for node in page.items}

@@ -6,7 +6,6 @@ import pytest
 from schemas.messages.operator import OperatorFacts, Taint
 from scorer.kubernetes.nodes_body import read_node, read_nodes, rules_of, unreadable_amounts
 from scorer.kubernetes.pods_body import UNREADABLE, limits_of, read_list, read_pod, requests_of
-from tests.rows import each_row
 
 GI = 2.0**30
 POD = {
@@ -99,7 +98,6 @@ REQUESTS = [
 
 @pytest.mark.parametrize(("name", "spec", "status", "wanted"), REQUESTS)
 def test_requests(name, spec, status, wanted):
-    """Of containers, sidecars, starts, overhead and resizes."""
     pod = read(spec, status)
     assert requests_of(pod) == pytest.approx(wanted), name
 
@@ -114,7 +112,7 @@ def test_limits_are_known_where_every_container_has_one():
     assert limits_of(read({"containers": []})) == {}
 
 
-@each_row(
+@pytest.mark.parametrize(
     "spec, status, wanted",
     [
         (whole("2"), has("6"), 6.0),
@@ -218,7 +216,7 @@ def test_what_is_no_machine():
         rules_of(node({"metadata": {"name": "n 1"}}), "east")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("capacity", "allocatable", "read", "reserve", "told"),
     [
         ({"cpu": "4", "memory": "lots"}, {"cpu": "-2"}, {"cpu": 4.0}, {},

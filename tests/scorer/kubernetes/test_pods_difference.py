@@ -6,7 +6,6 @@ import pytest
 from scorer.kubernetes.pods_body import read_pod
 from scorer.kubernetes.pods_difference import Listing, changes, instance
 from scorer.kubernetes.pods_request import Reading, kind_of
-from tests.rows import each_row
 
 HOW = Reading("east")
 HASH = "3b6e1c0f9a8d7e6f5a4b3c2d1e0f9a8b"
@@ -104,8 +103,8 @@ TABLE = [
 ]  # fmt: skip
 
 
-@each_row("in_page", [1, 500])
-@each_row(("name", "pods", "records", "wanted"), TABLE)
+@pytest.mark.parametrize("in_page", [1, 500])
+@pytest.mark.parametrize(("name", "pods", "records", "wanted"), TABLE)
 def test_a_full_list(name, pods, records, wanted, in_page):
     """Over the records of this cluster only, however many pods a page has."""
     ledger = {one.id: one for one in records}
@@ -140,7 +139,6 @@ EVENTS = [
 
 @pytest.mark.parametrize(("name", "kind", "one", "records", "wanted"), EVENTS)
 def test_an_event(name, kind, one, records, wanted):
-    """It concerns its own pod alone."""
     assert said(changes([(kind, one)], {each.id: each for each in records}, HOW)) == wanted, name
 
 
@@ -157,7 +155,6 @@ def test_a_resize_is_corrected():
 
 
 def test_an_instance_is_confirmed_since_the_pod_started():
-    """With the labels that are kept, and where it is from."""
     found = instance(pod(labels={"app": "web", "secret": "x"}), "a", HOW)
     assert (found.id, found.machine, found.state, found.started_at) == ("a", "n1", "confirmed", 100.0)
     where = {"namespace": "shop", "pod": "pod-a", "kubernetes": "east"}

@@ -22,7 +22,6 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.ranking.rank import rank
 from tests.effort import examples
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.kubernetes.scheduler import moves_at_all, refusals
 
@@ -222,7 +221,7 @@ def plain(value):
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-@each_row("name, body, asked, labels", TIES, ids=[row[0] for row in TIES])
+@pytest.mark.parametrize("name, body, asked, labels", TIES, ids=[row[0] for row in TIES])
 def test_what_ties_a_pod_is_in_its_record(name, body, asked, labels):
     """Of nodes, taints, ports, counted things and other pods; and whether it moves at all."""
     found = request_of(read_pod(msgspec.json.encode(body)), "a", HOW)
@@ -236,7 +235,6 @@ def test_what_ties_a_pod_is_in_its_record(name, body, asked, labels):
 
 
 def test_a_deployer_gets_no_port_of_a_pod():
-    """Neither that of a container nor that of a sidecar; another one is free."""
     there = pod({"containers": PORTED, "initContainers": [SIDECAR], "nodeName": "n2"})
     node = {"kind": "Node", "apiVersion": "v1", "spec": {}, "status": {}}
     of = as_fleet([node | {"metadata": {"name": name, "resourceVersion": "1"}} for name in ("n1", "n2")], [there])

@@ -149,13 +149,7 @@ class LedgerModel:
         return ""
 
     def reserve(  # noqa: PLR0912
-        self,
-        wanted,
-        *,
-        expected_change=-1,
-        all_or_nothing=False,
-        dry_run=False,
-        meanwhile=None,
+        self, wanted, *, expected_change=-1, all_or_nothing=False, dry_run=False, meanwhile=None
     ):
         if meanwhile is not None:
             meanwhile()

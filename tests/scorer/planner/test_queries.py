@@ -7,7 +7,6 @@ import pytest
 from schemas.rpc.request import InvalidRequest
 from scorer.ledger.record.instance import of_builtins
 from scorer.ranking.profiles.profile import ProfileError
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.planning.balance.test_by_overload import hot_and_cold
 from tests.scorer.rpc.test_results import Scorer
@@ -128,7 +127,7 @@ def test_several_rounds(hot, profile):
 APART = [{"instances": {"app": "x"}, "topology": "rack"}]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("method", "asked", "error"),
     [
         (
@@ -156,6 +155,5 @@ APART = [{"instances": {"app": "x"}, "topology": "rack"}]
     ],
 )
 def test_refused(hot, method, asked, error):
-    """With the instance and the field."""
     with pytest.raises((InvalidRequest, ProfileError), match=error):
         hot.ask(method, **asked)

@@ -14,7 +14,6 @@ from scorer.planner.proposer import Metrics, Proposer
 from scorer.planner.service import PlannerService
 from scorer.planner.settings import PlannerSettings
 from scorer.rpc import parts
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
 
@@ -143,7 +142,7 @@ def test_profiles_that_the_rounds_refuse_are_not_in_force(tmp_path, monkeypatch)
     assert made[0].profiles.digest == before.digest
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("error", "well", "traced"),
     [
         (ZeroDivisionError(), True, True), (redis.ResponseError("WRONGTYPE"), True, False),

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.planning.soon_hot import FLOOR, LIMIT, SPREAD, chances, margins
-from tests.rows import each_row
 
 share, spread = st.floats(0, 1.2), st.floats(0, 0.5)
 
@@ -15,7 +14,7 @@ def margin(recent, mean, std, limit=LIMIT):
     return margins(np.array([recent]), np.array([mean]), np.array([std]), limit)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("first", "then"),
     [
         pytest.param((0.6, 0.5, 0.1), (0.5, 0.5, 0.1), id="rising before steady"),
@@ -34,7 +33,7 @@ def test_order(first, then):
     assert chances(before) >= chances(after)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("recent", "mean", "std", "limit", "within_s", "chance"),
     [
         pytest.param(0.7, 0.7, 0.1, 0.7, 900.0, 0.5, id="at the limit, one look: even"),

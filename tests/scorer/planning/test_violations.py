@@ -1,5 +1,6 @@
 """Broken rules: which, where, since when and why; and none after any placement."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,7 +11,6 @@ from scorer.ranking.inputs import machines_of
 from scorer.ranking.profiles.profile import Profile
 from scorer.rpc.methods.listings import instances
 from tests.effort import examples
-from tests.rows import each_row
 from tests.scorer.fleets import IDLE, fleet, inputs_on, machine, request
 from tests.scorer.rpc.test_results import Scorer
 
@@ -45,7 +45,7 @@ def members(on, rule=None, **more):
     ]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("rule", "on", "racks", "expected"),
     [
         (far(), "a c", {}, []),
@@ -68,7 +68,6 @@ def members(on, rule=None, **more):
     ],
 )
 def test_what_is_broken(rule, on, racks, expected):
-    """By each limit; a machine without the label, or unknown, is nowhere."""
     assert broken(*members(on, rule), **racks) == expected
 
 
@@ -107,7 +106,6 @@ ASKED = st.fixed_dictionaries(
 @settings(max_examples=examples(30, 300))
 @given(asked=st.lists(ASKED, min_size=1, max_size=5))
 def test_no_placement_breaks_a_rule(asked):
-    """After placements of one rule there are none; the method says the same."""
     scorer = Scorer(fleet(*(machine(n, 99, 999, usage=IDLE, labels={"rack": rack}) for n, rack in RACK.items())))
     for number, one in enumerate(asked):
         group = {"instances": {"cluster": f"c{number}"}, "topology": one["by"], **one["limit"]}

@@ -94,7 +94,6 @@ def test_a_stale_machine_is_no_case():
     ids=["another machine", "a clock set back", "forgotten"],
 )
 def test_it_begins_anew(change):
-    """What it watched is given up."""
     watch = Calibration()
     assert watch.wants
     watch.begin(stated(0.2), snapshot(NOW, 1.0), NOW)
@@ -133,7 +132,6 @@ def test_few_cases_say_little():
 
 
 def test_older_cases_count_less_and_those_of_another_spread_not():
-    """Half after a half-life."""
     before = with_cases(None, Cases(stated(), {"cpu": (np.array([0.2, 0.2]), np.array([1.0, 0.0]))}), NOW)
     more = Cases(stated(), {"cpu": (np.array([0.25]), np.array([0.0]))})
     after = with_cases(before, more, NOW + HALF_LIFE_S)
@@ -154,7 +152,6 @@ bins = st.lists(
 
 @given(bins=bins, chances=st.lists(st.floats(0.0, 1.0), min_size=2, max_size=10))
 def test_a_corrected_chance_is_one_and_rises(bins, chances):
-    """From 0 to 1, and never less for a higher stated one."""
     found = [calibrated(bins, each) for each in sorted(chances)]
     assert all(0.0 <= each <= 1.0 for each in found)
     assert all(low <= high + 1e-12 for low, high in itertools.pairwise(found))
@@ -162,7 +159,6 @@ def test_a_corrected_chance_is_one_and_rises(bins, chances):
 
 @given(st.lists(st.tuples(st.floats(0.0, 1.0), st.floats(0.1, 100.0)), min_size=1, max_size=12))
 def test_rising_keeps_the_mean(pairs):
-    """Values that rise stay; the weighted mean does."""
     values, weights = zip(*pairs, strict=True)
     found = isotonic(values, weights)
     assert found == sorted(found)

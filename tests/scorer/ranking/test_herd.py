@@ -105,7 +105,6 @@ class Scorer:
         return rows
 
     def release(self, numbers):
-        """Take ended instances out of the ledger."""
         for number in numbers:
             self.ledger.forget(str(number))
 

@@ -16,7 +16,6 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import LoadModel
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.scores.load_aware import LoadAware
-from tests.rows import each_row
 from tests.scorer.fleets import (
     CASES,
     allowed,
@@ -182,7 +181,7 @@ def offline_fleet(inputs):
     )
 
 
-@each_row("row", cases(FILTER), ids=by_name)
+@pytest.mark.parametrize("row", cases(FILTER), ids=by_name)
 def test_load_aware_filter_as_koordinator(row):
     """The verdict, and its reason, of each row of the peer's filter tables."""
     inputs, expected = row["inputs"], row["expected"]
@@ -203,7 +202,7 @@ def score_of(row):
     return raw_scores(offline_fleet(inputs), score, request(**instance(inputs["incoming"])), **settings)["m"]
 
 
-@each_row("row", cases(SCORE), ids=by_name)
+@pytest.mark.parametrize("row", cases(SCORE), ids=by_name)
 def test_load_aware_score_as_koordinator(row):
     """The whole number of each row of the peer's score table."""
     assert score_of(row) == row["expected"]["score"]
@@ -322,7 +321,7 @@ def test_what_must_run_everywhere_is_asked_for_under_a_profile_without_the_filte
 KOORDINATOR_OLD = {"usage": {"cpu": 9, "memory": 9}, "age_s": 200}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "settings", "operator", "passes"),
     [
         ("a group of zeros is given", {"prod_thresholds": {"cpu": 0.0}}, {}, True),
@@ -332,7 +331,7 @@ KOORDINATOR_OLD = {"usage": {"cpu": 9, "memory": 9}, "age_s": 200}
         ("a machine's own thresholds before zeros", {"thresholds": {"cpu": 0.0}}, {"thresholds": {"cpu": 0.5}}, False),
     ],
 )
-@each_row("rounding", [True, False])
+@pytest.mark.parametrize("rounding", [True, False])
 def test_zeros_switch_a_group_and_those_behind_it_off(name, settings, operator, passes, rounding):
     """The first group that is given decides, even if it says nothing: then not even old data is looked at."""
     more = {"expiration_s": 180.0, "missing": "estimates", "rounding": True} if rounding else {}

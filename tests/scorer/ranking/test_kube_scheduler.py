@@ -8,7 +8,6 @@ from scorer.ranking.scores.balanced_allocation import BalancedAllocation
 from scorer.ranking.scores.least_allocated import LeastAllocated
 from scorer.ranking.scores.most_allocated import MostAllocated
 from scorer.ranking.scores.requested_to_capacity_ratio import RequestedToCapacityRatio
-from tests.rows import each_row
 from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores
 
 DIFFERENT = {
@@ -67,7 +66,7 @@ def read(row):
     return fleet(*machines, instances=instances), request(**newcomer(inputs["incoming"]["containers"], at)), settings
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("use", "row"),
     [
         pytest.param(use, row, id=f"{use}: {row['name']}")
@@ -172,7 +171,7 @@ def test_a_resource_without_allocatable_is_left_out(plugin, score):
     assert scores(plugin(weights={"cpu": 1.0, "memory": 1.0}), offline, request(cpu=4)) == {"m": score}
 
 
-@each_row("row", cases("k8s_balanced_allocation"), ids=by_name)
+@pytest.mark.parametrize("row", cases("k8s_balanced_allocation"), ids=by_name)
 def test_balanced_allocation_as_kube_scheduler(row):
     """Balance after the placement (to v1.35) and its change (v1.36) give the peer's whole numbers."""
     offline, asked, settings = read(row)
@@ -250,7 +249,7 @@ def test_a_resource_that_scores_0_counts_neither_way():
     assert raw_scores(offline, score, request(cpu=1, memory=20)) == {"m": 80}
 
 
-@each_row("row", cases("k8s_requested_to_capacity_ratio", "broken_linear"), ids=by_name)
+@pytest.mark.parametrize("row", cases("k8s_requested_to_capacity_ratio", "broken_linear"), ids=by_name)
 def test_broken_line_truncates_as_the_peer(row):
     """The line between two points truncates toward zero, on rising and falling slopes."""
     points = [(point["utilization"], point["score"]) for point in row["inputs"]["points"]]

@@ -18,7 +18,6 @@ from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.tables import Tables
 from tests.effort import examples
-from tests.rows import each_row
 from tests.scorer.fleets import PROFILES, fleet, machine, ranked, request, toml
 
 loads = st.lists(
@@ -89,19 +88,17 @@ def test_a_ranking_stays_as_it_was_when_the_ledger_moves_on():
     assert later.chosen == "m1"
 
 
-@each_row("profile", sorted(PROFILES.by_name))
-@each_row(
+@pytest.mark.parametrize("profile", sorted(PROFILES.by_name))
+@pytest.mark.parametrize(
     ("asked", "field"),
     [({"selector": "a b"}, "selector"), ({"prefer": [{"selector": "a"}, {"selector": "("}]}, r"prefer\[1\]\.selector")],
 )
 def test_a_selector_that_cannot_be_read_is_an_error_under_every_profile(profile, asked, field):
-    """Also under a profile without a filter or score that asks for it."""
     with pytest.raises(InvalidRequest, match=f"{field}: cannot read"):
         ranked(fleet(machine("a")), profile, **asked)
 
 
 def test_equal_machines_tie_and_the_first_name_wins():
-    """Between equals the name decides, whatever the order of the rows."""
     names = ["m2", "m10", "m1", "m3"]
     offline = fleet(*(machine(name, usage={"cpu": 1, "memory": 1}) for name in names))
     found = ranked(offline, cpu=1)

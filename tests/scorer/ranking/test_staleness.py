@@ -96,7 +96,6 @@ def test_a_loaded_fleet_stays_loaded():
 
 
 def test_every_answer_warns_with_the_age():
-    """Also where no machine fits."""
     warning = (
         "10 of 10 machines have stale data, the newest 5000 s old: ranked by the last known load and what was placed"
     )
@@ -106,13 +105,11 @@ def test_every_answer_warns_with_the_age():
 
 
 def test_a_machine_without_any_data_is_refused():
-    """What was never known is not the last known."""
     offline = fleet(machine("a", usage={"cpu": 1, "memory": 1}, age_s=5000), machine("b"))
     assert ranked(offline, DEFAULT).chosen == "a"
 
 
 def test_a_profile_may_refuse_instead():
-    """As the default did before."""
     refuse = parse_profile('stale = "refuse"\n[[filters]]\nuse = "fresh"\n[[scores]]\nuse = "least_allocated"', "p")
     assert explain.summary(ranked(mixed(3, 0), refuse)) == "0/3 feasible: 3 stale"
 
@@ -130,6 +127,5 @@ def test_health_says_what_is_wrong():
 
 @pytest.mark.parametrize(("age_s", "is_silent"), [(299, False), (301, True)])
 def test_machines_that_publish_rarely_are_given_three_intervals(age_s, is_silent):
-    """As by the filter `fresh`; the profile's 60 s are shorter."""
     slow = machine("slow", usage={"cpu": 1, "memory": 1}, age_s=age_s, interval_s=100)
     assert ranked(fleet(slow), DEFAULT).machines.last_known is is_silent

@@ -5,7 +5,6 @@ from importlib import resources
 import pytest
 
 from tests.integration.ledger import test_reservation_rows
-from tests.rows import each_row
 from tests.scorer.fleets import CASES, cases
 from tests.scorer.ranking import test_koordinator, test_kube_scheduler, test_seed_examples, test_seen
 from tests.scorer.ranking.scores import test_load_variation_risk, test_low_risk_overcommitment, test_target_load_packing
@@ -139,7 +138,7 @@ def judged():
     for module in MODULES:
         for test in vars(module).values():
             marks = [mark for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
-            for table in [*(mark.args[1] for mark in marks), *getattr(test, "tables", ())]:
+            for table in (mark.args[1] for mark in marks):
                 found |= {(row["source"], row["name"]) for row in _rows(table)}
     return found
 
@@ -151,7 +150,7 @@ def _rows(values):
     return [part for part in flat if isinstance(part, dict) and {"source", "name", "expected"} <= part.keys()]
 
 
-@each_row("table", sorted(path.stem for path in CASES.glob("*.json")))
+@pytest.mark.parametrize("table", sorted(path.stem for path in CASES.glob("*.json")))
 def test_every_row_is_judged_or_listed(table):
     """No row is silently left out, and none is listed that a test judges; how many are which is known."""
     seen = judged()

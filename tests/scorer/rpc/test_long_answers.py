@@ -11,7 +11,6 @@ from scorer.planning.which_machines import selected
 from scorer.rpc.methods.listings import READ_FOR_A_ROW, instances
 from scorer.rpc.methods.parameters import ForPlanners
 from scorer.rpc.service import ScorerService
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
 
@@ -28,7 +27,7 @@ def asked(method, **params):
     return Query(v=1, id="s", method=method, params=msgspec.Raw(msgspec.json.encode(params)))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("method", "params", "rows", "here"),
     [
         ("machines", {}, "machines", True), ("machines", {"limit": 1_001}, "machines", False),
@@ -57,7 +56,7 @@ def test_a_scorer_leaves_long_lists_to_planners(scorer, method, params, rows, *,
         assert found["more"] == (len(named) < found["total"])
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("selector", "total"),
     [("app in (web, api)", None), ("!app", None), ("app=web", None), ("app=api", 0), ("app=api,!old", 0)],
 )
@@ -87,7 +86,7 @@ def test_a_scorer_plans_nothing(scorer, method):
     assert not {"place", "confirm", "update", "release", "cordon", "uncordon"} & set(scorer.planner.methods)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("params", "rows", "count"),
     [({"top": 600}, "candidates", 600), ({"explain": True}, "machines", 500), ({}, "candidates", 3)],
 )
@@ -104,7 +103,6 @@ def test_place_describes_many_machines_in_steps(scorer, params, rows, count):
 
 
 def test_pages_follow_each_other(scorer):
-    """`after` the last of one page begins the next."""
     first = scorer.ask("machines", limit=700)
     second = scorer.ask("machines", limit=700, after=first["machines"][-1]["machine"])
     assert [one["machine"] for one in first["machines"] + second["machines"]] == [f"m{n:04d}" for n in range(1_200)]
@@ -112,7 +110,6 @@ def test_pages_follow_each_other(scorer):
 
 
 def test_place_explains_so_many_machines(scorer):
-    """And says so; the best are among them."""
     found = scorer.ask("place", cpu=1, explain=True, dry_run=True)
     assert len(found["machines"]) == 500
     assert found["machines"][0]["machine"] == found["machine"]

@@ -18,7 +18,6 @@ from scorer.rpc.methods.parameters import ForPlanners, read_object
 from scorer.rpc.replies import ACTIVE, LATER, LONG_MAX, Replies, read_query, refusal
 from scorer.settings import ScorerSettings
 from scorer.wire import Command, ServerClock
-from tests.rows import each_row
 
 SETTINGS = ScorerSettings(name="s", drain_max=8)
 LISTS = SETTINGS.lists
@@ -55,8 +54,6 @@ class Wire:
 
 
 class Service:
-    """Answers whatever is asked."""
-
     methods: tuple[str, ...] = ("place",)
 
     def steps(self, query):
@@ -156,8 +153,6 @@ class Lists(Wire):
 
 
 class OfOperators(Service):
-    """Cordons, too."""
-
     methods = ("place", "cordon")
 
 
@@ -173,8 +168,6 @@ def test_operators_queries_are_taken_one_after_the_other():
 
 
 class InTwo(Service):
-    """Answers each in two steps, as a batch."""
-
     def steps(self, query):
         yield
         return b"1"
@@ -200,7 +193,6 @@ def test_a_scorer_that_may_not_take_them_goes_on(caplog):
 
 
 def test_an_operators_method_on_the_ordinary_list_is_refused():
-    """With the list that it belongs on; on the operators' list it is done."""
     metrics = Metrics()
     replies = Replies(OfOperators(), metrics, lambda: 0.0)
     query = Query(id="o", method="cordon")
@@ -211,8 +203,6 @@ def test_an_operators_method_on_the_ordinary_list_is_refused():
 
 
 class Leaves(Service):
-    """Leaves all to planners."""
-
     methods = ("drain", "rank")
 
     def steps(self, query):
@@ -236,7 +226,7 @@ class Server(Wire):
         return self.said
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("said", "code", "message"),
     [
         (1, "", ""), (0, "UNAVAILABLE", "no planner runs (windward planner)"),
@@ -385,6 +375,5 @@ def test_parameters_that_are_no_json_text_are_an_invalid_argument(params):
 
 
 def test_an_answer_echoes_little_of_what_was_asked():
-    """200 characters of a megabyte."""
     error = refusal("q", "INVALID_ARGUMENT", f"id: '{'x' * 1_000_000}' is unknown").error
     assert error.message == f"id: '{'x' * 200}...' is unknown"

@@ -28,7 +28,6 @@ from scorer.rpc.service import ScorerService
 from scorer.settings import ScorerSettings
 from scorer.snapshot.snapshot import Latest
 from scorer.wire import Wire
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.ledger.ledger_model import LedgerModel
 
@@ -238,15 +237,13 @@ def test_every_method_has_a_command():
     assert set(RPC) <= {*COMMANDS, *OF_MACHINES}
 
 
-@each_row("method", RPC)
+@pytest.mark.parametrize("method", RPC)
 def test_the_client_knows_which_are_for_operators(method):
     """It pushes them on the operators' list; the file is distributed alone, so it has a copy of their names."""
     assert (method in OPERATORS) == RPC[method].operators
 
 
 def test_what_is_not_acknowledged_is_told(monkeypatch):
-    """It is no answer."""
-
     def unacknowledged(*_, **__):
         raise NotAcknowledged("0 have")
 
@@ -280,7 +277,6 @@ def test_a_round_sees_what_changed_during_the_last_query():
 
 
 def test_a_ledger_that_cannot_be_read_is_no_empty_one():
-    """A round on it would withdraw all proposals."""
     current = Scorer().service.current
     current.follower = Follows(known=False)
     with pytest.raises(UnknownFormat):
@@ -288,8 +284,6 @@ def test_a_ledger_that_cannot_be_read_is_no_empty_one():
 
 
 class OneSnapshot:
-    """A loader that has one snapshot, once."""
-
     wire = windows = Wire({"url": "redis://127.0.0.1"})
     refused = 3
 

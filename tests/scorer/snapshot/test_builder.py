@@ -16,7 +16,6 @@ from scorer.ranking.rank import rank
 from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.windows import LONGEST_COVERED, choose_windows
-from tests.rows import each_row
 from tests.scorer.fleets import machine, request
 from tests.scorer.snapshot.tables import table
 
@@ -102,7 +101,7 @@ def test_the_resource_that_is_covered_least_counts(of, expected):
     assert found.warming.tolist() == [expected < WARMING_COVERAGE]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("coverages", "window_s", "warming"),
     [
         ([1.0, 1.0, 1.0], 4800, False),

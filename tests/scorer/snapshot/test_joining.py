@@ -13,7 +13,6 @@ from schemas.tables.partition_windows import PartitionWindows
 from schemas.tables.window_table import decode_table, encode_table
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.joining import Columns
-from tests.rows import each_row
 from tests.scorer.snapshot.tables import table
 
 
@@ -57,8 +56,8 @@ def of_base(names, number):
     return decode_table(encode_table(plain.header, dict(plain.columns), plain.names))
 
 
-@each_row("ledger_machines", [(), ("alone",), ("b3", "alone")])
-@each_row("seed", range(20))
+@pytest.mark.parametrize("ledger_machines", [(), ("alone",), ("b3", "alone")])
+@pytest.mark.parametrize("seed", range(20))
 def test_columns_of_some_rows_are_those_of_all(seed, ledger_machines):
     """Over flushes of any rows, new bases and new machines: also in the rows that changed, and no others changed."""
     rng = np.random.default_rng(seed)

@@ -15,8 +15,6 @@ def use_proc(monkeypatch):
 
 
 class Sysfs:
-    """Writes /sys/class/net below a folder."""
-
     def __init__(self, folder):
         self.folder = folder
 
@@ -48,5 +46,4 @@ class Sysfs:
 
 @pytest.fixture
 def sysfs(tmp_path):
-    """Return an empty /sys/class/net."""
     return Sysfs(tmp_path / "net")

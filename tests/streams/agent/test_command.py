@@ -18,7 +18,6 @@ from streams.agent import command
 from streams.agent.__main__ import SETTINGS
 from streams.agent.sampling.schedule import phase_s
 from streams.agent.settings import AgentSettings
-from tests.rows import each_row
 
 START_S = 3.0
 """More than a process takes to start, even on a busy machine's second core."""
@@ -139,7 +138,7 @@ WRONG = [
 ]
 
 
-@each_row(("argv", "name"), WRONG)
+@pytest.mark.parametrize(("argv", "name"), WRONG)
 def test_a_wrong_setting_is_one_line_that_names_it(argv, name, capsys):
     """Exit code 2, nothing on stdout, one line on stderr."""
     assert main(["agent", "--check-config", *argv]) == 2
@@ -150,7 +149,6 @@ def test_a_wrong_setting_is_one_line_that_names_it(argv, name, capsys):
 
 
 def test_good_settings_pass(tmp_path, monkeypatch):
-    """From a file, the environment and flags at once."""
     config = tmp_path / "windward.toml"
     config.write_text('[agent]\nnic_speed = ["10G", "eth1=25G"]\ninterval_s = 20\n[agent.labels]\nzone = "a"\n')
     monkeypatch.setenv("WINDWARD_CAPACITY", "cpu=4,memory=8Gi")

@@ -11,7 +11,6 @@ from streams.agent.__main__ import build_sampler
 from streams.agent.container import has_random_name, in_container
 from streams.agent.identity import RANDOM, STATE_FILE, Kept, choose, read_identity
 from streams.agent.settings import AgentSettings
-from tests.rows import each_row
 
 HOST = host_id("3d12")
 STARTED_S = 1_790_000_000.0
@@ -29,13 +28,11 @@ STARTED_S = 1_790_000_000.0
     ],
 )
 def test_the_name(full_name, machine_id_text, kept, found):
-    """The state file's, else the host's."""
     assert choose(full_name, machine_id_text, kept)[0] == found
 
 
 @pytest.mark.parametrize("full_name", ["localhost", "localhost.localdomain", ""])
 def test_a_machine_without_any_name_is_refused(full_name):
-    """The error names the setting."""
     with pytest.raises(ValueError, match=r"^machine: .*--machine"):
         choose(full_name, "", None)
 
@@ -108,7 +105,6 @@ def test_a_container_needs_a_name_or_the_hosts_network(host):
 
 
 def test_samples_and_facts_say_the_host(host):
-    """As a digest: the machine-id stays on the host."""
     sampler = build_sampler(AgentSettings(), read_identity(host()))
     assert sampler.facts(STARTED_S).host_id == HOST != "3d12"
 
@@ -126,7 +122,7 @@ CRI = f"""22 21 8:1 /var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/{ID}
 2202 2190 8:1 /var/lib/kubelet/pods/6d9e/etc-hosts /etc/hosts rw - ext4 /dev/sda1 rw"""
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("mountinfo", "cgroup", "inside"),
     [
         pytest.param(HOST_MOUNTS, "0::/system.slice/windward-agent.service", False, id="unit of systemd"),
@@ -142,7 +138,6 @@ CRI = f"""22 21 8:1 /var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/{ID}
     ],
 )
 def test_which_process_an_engine_runs(mountinfo, cgroup, inside):
-    """By the mount on /etc/hostname, or the name of the cgroup."""
     assert in_container(mountinfo, cgroup) is inside
 
 
@@ -158,5 +153,4 @@ def test_which_process_an_engine_runs(mountinfo, cgroup, inside):
     ],
 )
 def test_which_host_name_is_made_up(name, mountinfo, physical, random):
-    """That of a container, unless it sees the host's interfaces."""
     assert has_random_name(name, mountinfo, "0::/", physical=physical) is random

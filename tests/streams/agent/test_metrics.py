@@ -40,7 +40,6 @@ def test_the_page_tells_every_count():
 
 
 def test_an_agent_is_ready_while_records_are_delivered():
-    """Not before the first, not when the last is too long ago."""
     counts = Counts(waiting=2)
     assert ready(counts, 30.0) == (False, {"last_delivery_age_s": None, "backlog_records": 2})
     counts.last_delivery_s = 1000.0
@@ -59,7 +58,6 @@ def test_an_agent_is_ready_while_records_are_delivered():
 
 
 def test_states_reach_the_socket(tmp_path):
-    """One datagram a state, as it is."""
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(path)
@@ -71,7 +69,6 @@ def test_states_reach_the_socket(tmp_path):
 
 
 def test_an_abstract_socket_is_reached_too():
-    """A leading @ stands for the zero byte."""
     name = "windward-test-notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind("\0" + name)

@@ -15,7 +15,6 @@ from streams.agent.broker_clock import KEPT, BrokerClock
 from streams.agent.producer import CachingPartitioner
 from streams.agent.publisher import Publisher
 from streams.agent.sampling.backlog import Record
-from tests.rows import each_row
 
 DEADLINE_S = 10.0
 
@@ -25,8 +24,6 @@ def records(*numbers):
 
 
 class Result:
-    """A future that is done, or becomes so."""
-
     def __init__(self):
         self._done = threading.Event()
         self.exception = None
@@ -71,7 +68,6 @@ class Broker:
         return self
 
     def send(self, topic, value, key, *, timestamp_ms):
-        """Take one record to its fate."""
         assert (topic, key) == ("samples", b"m")
         if error := self.raises(value):
             raise error
@@ -87,7 +83,6 @@ class Broker:
         return result.resolve(failure)
 
     def answer(self):
-        """Give the results held back."""
         self.silent = False
         for number, result in self.unanswered:
             self.delivered.append(number)
@@ -103,7 +98,6 @@ class Broker:
 
 @contextmanager
 def publishing(broker, limit=100, in_flight_most=10):
-    """Run a publisher with short pauses."""
     publisher = Publisher(broker.connect, "samples", limit, in_flight_most, backoff_s=(0.001, 0.01))
     publisher.start()
     try:
@@ -114,7 +108,6 @@ def publishing(broker, limit=100, in_flight_most=10):
 
 
 def await_(condition):
-    """Wait for a condition of another thread."""
     end_s = time.monotonic() + DEADLINE_S
     while not condition():
         assert time.monotonic() < end_s, "not within the deadline"
@@ -198,37 +191,27 @@ def test_a_record_at_fault_is_refused_and_its_neighbours_delivered(how):
     assert (publisher.counts.refused, publisher.counts.delivered) == (1, 2)
 
 
-def test_close_delivers_what_is_left():
-    """Told to stop with records waiting: they go out first."""
+@pytest.mark.parametrize(
+    ("how", "deadline_s", "delivered"),
+    [
+        pytest.param({}, DEADLINE_S, 20, id="what waits goes out first"),
+        pytest.param({"connect_error": KafkaTimeoutError("no bootstrap")}, 0.2, 0, id="the broker stays away"),
+        pytest.param({"silent": True}, 0.2, 0, id="no answer comes"),
+    ],
+)
+def test_close_delivers_until_its_deadline(how, deadline_s, delivered):
+    """The thread ends all the same, and says how many are left."""
     broker = Broker()
+    vars(broker).update(how)
     publisher = Publisher(broker.connect, "samples", 100, 3, backoff_s=(0.001, 0.01))
     publisher.publish(records(*range(20)))
     publisher.start()
-    assert publisher.close(DEADLINE_S) == 0
-    assert broker.delivered == list(range(20))
-
-
-def test_close_gives_up_at_its_deadline():
-    """The broker stays away: the thread ends all the same and says how many are left."""
-    broker = Broker()
-    broker.connect_error = KafkaTimeoutError("no bootstrap")
-    publisher = Publisher(broker.connect, "samples", 100, 3, backoff_s=(0.001, 0.01))
-    publisher.start()
-    publisher.publish(records(1, 2))
+    if broker.silent:
+        await_(lambda: len(broker.unanswered) == 3)
     started_s = time.monotonic()
-    assert publisher.close(0.2) == 2
-    assert time.monotonic() - started_s < 3
-
-
-def test_close_gives_up_records_without_an_answer():
-    """Sent, and nothing came back before the deadline."""
-    broker = Broker()
-    broker.silent = True
-    publisher = Publisher(broker.connect, "samples", 100, 3, backoff_s=(0.001, 0.01))
-    publisher.start()
-    publisher.publish(records(1, 2))
-    await_(lambda: len(broker.unanswered) == 2)
-    assert publisher.close(0.2) == 2
+    assert publisher.close(deadline_s) == 20 - delivered
+    assert broker.delivered == list(range(delivered))
+    assert delivered or time.monotonic() - started_s < 3
 
 
 def test_a_producer_that_never_answers_is_replaced(monkeypatch):
@@ -264,7 +247,6 @@ def test_an_answer_that_takes_a_moment_after_a_pause_is_no_silence(monkeypatch):
 
 
 def test_a_caller_that_can_wait_finds_room():
-    """The past waits for room and drops nothing."""
     broker = Broker()
     broker.silent = True
     with publishing(broker, limit=6, in_flight_most=2) as publisher:
@@ -292,8 +274,8 @@ class Cluster:
     available_partitions_for_topic = partitions_for_topic
 
 
-@each_row("partitions", [1, 3, 8, 9])
-@each_row("key", [b"sim-00001", b"a", b"db1.example.com"])
+@pytest.mark.parametrize("partitions", [1, 3, 8, 9])
+@pytest.mark.parametrize("key", [b"sim-00001", b"a", b"db1.example.com"])
 def test_the_cached_partition_is_kafkas(key, partitions):
     """Asked once or often, before and after the topic grew: what kafka-python itself would choose."""
     cached, cluster = CachingPartitioner(), Cluster(8)
@@ -352,7 +334,7 @@ def test_it_is_heard_again_after_the_period():
     assert again.exc_info is None
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("what", "notes", "ahead_s", "is_off"),
     [
         ("nothing was acknowledged", [], None, False),
@@ -375,7 +357,6 @@ def test_what_is_known(what, notes, ahead_s, is_off):
 
 
 def test_a_change_is_told_once():
-    """When it goes off, and when enough has been heard that it is right."""
     clock = BrokerClock()
     assert [clock.note(at, at - 60, at + 0.1) for at in range(100, 110)] == [True, *[False] * 9]
     assert clock.note(150.0, 150.1, 150.2)

@@ -23,7 +23,6 @@ from streams.bridge.formats import assembler as assembler_module
 from streams.bridge.formats import otel, telegraf
 from streams.bridge.formats.assembler import Assembler
 from streams.bridge.formats.points import Point, UnreadableError
-from tests.rows import each_row
 
 HERE = Path(__file__).parent
 T = 1_795_000_000
@@ -90,7 +89,6 @@ def test_names_that_come_and_go_do_not_add_up(monkeypatch):
 
 
 def test_parts_beyond_the_most_are_counted(monkeypatch):
-    """In one moment; the first ones are used."""
     monkeypatch.setattr(assembler_module, "PARTS_MAX", 8)
     assembler = Assembler(T)
     assembler.take([Point("m", T + 0.0, "disk_busy_s", f"d{number}", 0.0) for number in range(20)] * 2, 0.0)
@@ -211,7 +209,7 @@ of hostmetricsreceiver's scrapers and pull requests 49162, 49325 (opentelemetry-
 docs/system/system-metrics.md of semantic-conventions, v1.21 to main; README of cumulativetodeltaprocessor."""
 
 
-@each_row("changes, count", OTEL_AS_IT_IS.values(), OTEL_AS_IT_IS)
+@pytest.mark.parametrize("changes, count", OTEL_AS_IT_IS.values(), ids=OTEL_AS_IT_IS)
 def test_the_collector_of_other_versions_says_the_same(changes, count):
     """Each resource of each collection, as from the recording itself."""
     made = [make() for make in changes]
@@ -236,7 +234,6 @@ def test_the_collector_of_other_versions_says_the_same(changes, count):
 
 
 def kept(metric, name, *states):
-    """Drop the points of other states."""
     if metric["name"] == name:
         data = metric.get("sum") or metric["gauge"]
         data["dataPoints"] = [
@@ -283,7 +280,7 @@ OTEL_IN_PART = {
 }
 
 
-@each_row("changes, lacking", OTEL_IN_PART.values(), OTEL_IN_PART)
+@pytest.mark.parametrize("changes, lacking", OTEL_IN_PART.values(), ids=OTEL_IN_PART)
 def test_what_the_collector_leaves_out_is_never_zero(changes, lacking):
     """A resource that cannot be known has no reading and is told; the others are as ever."""
     assembler, done = Assembler(T, nic_speed=1.25e9, cores=2.0), list[Message]()
@@ -328,7 +325,6 @@ def test_a_message_that_names_no_machine_is_told():
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_or_read(raw):
-    """No other error, whatever comes."""
     with contextlib.suppress(UnreadableError):
         otel.read_points(b"\n" + raw)
 
@@ -388,7 +384,6 @@ def test_a_batch_is_its_metrics():
 
 
 def test_metrics_of_a_collection_come_in_any_order():
-    """And repeated: the same samples."""
     lines = recording("telegraf")
     size = len(lines) // 6
     mixed = [line for n in range(6) for line in [*lines[n * size : (n + 1) * size]][::-1] * 2]
@@ -419,14 +414,13 @@ def test_one_time_of_the_future_does_not_silence_a_machine():
 
 
 def test_a_machine_whose_name_cannot_be_one_is_counted():
-    """It would be refused by the stream app."""
     assembler = Assembler(T)
     metric = {"name": "mem", "tags": {"host": "a b\n"}, "fields": {"total": 5, "available": 2}, "timestamp": T}
     assembler.take(telegraf.read_points(json.dumps(metric).encode()), 0.0)
     assert assembler.counts == {"refused": 2}
 
 
-@each_row(
+@pytest.mark.parametrize(
     "raw",
     [
         b"",
@@ -440,7 +434,6 @@ def test_a_machine_whose_name_cannot_be_one_is_counted():
     ],
 )
 def test_what_is_not_the_format_is_one_error(raw):
-    """Whatever it is."""
     for read in READERS.values():
         with pytest.raises(UnreadableError):
             read(raw)

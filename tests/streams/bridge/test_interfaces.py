@@ -3,13 +3,14 @@
 import json
 from typing import Any
 
+import pytest
+
 from schemas.messages.sample import MachineFacts
 from streams.bridge.formats import telegraf
 from streams.bridge.formats.assembler import Assembler
 from streams.bridge.formats.interfaces import NOT_PHYSICAL, counts
 from streams.bridge.formats.node_exporter import interfaces, points, read_page
 from streams.bridge.formats.points import Point
-from tests.rows import each_row
 
 UP, MASTER, SLAVE, POINT = 0x1003, 0x1403, 0x1803, 0x10D1
 
@@ -173,7 +174,7 @@ node_exporter; ABI/testing/sysfs-class-net; documentation of the network plugins
 1184 of rezolus."""
 
 
-@each_row("links, wanted", HOSTS.values(), HOSTS)
+@pytest.mark.parametrize("links, wanted", HOSTS.values(), ids=HOSTS)
 def test_no_traffic_is_counted_twice(links, wanted):
     """What the page tells decides first; a rule of names last."""
     found = counts(interfaces(read_page(page(*links))), NOT_PHYSICAL)
@@ -205,7 +206,7 @@ CHOICES = [
 ]  # fmt: skip
 
 
-@each_row(("name", "found", "settings", "said"), CHOICES)
+@pytest.mark.parametrize(("name", "found", "settings", "said"), CHOICES)
 def test_the_facts_say_which_interfaces_count(name, found, settings, said):
     """And what decided it: the page, the rule of names, or a rule that the bridge was given."""
     memory = [Point("m", 1.0, "memory_total", "", 2.0), Point("m", 1.0, "memory_used", "", 1.0)]

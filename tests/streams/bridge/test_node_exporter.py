@@ -24,7 +24,6 @@ from streams.bridge.formats.points import Point, UnreadableError
 from streams.bridge.scraping import Asker, Credentials, How, Page, Scraper, Target
 from streams.bridge.settings import BridgeSettings
 from tests.dripping import dripping
-from tests.rows import each_row
 
 T = 1_795_000_000
 GIB = 2.0**30
@@ -110,7 +109,6 @@ def test_a_reboot_loses_what_came_before_it_and_no_more(busy, reboot):
     ids=["empty", "another page", "no number", "bytes"],
 )
 def test_what_is_no_page_of_node_exporter_is_told(raw, said):
-    """In words."""
     with pytest.raises(UnreadableError, match=said):
         read_page(raw)
 
@@ -135,7 +133,7 @@ def test_no_bytes_end_the_reader(raw):
     assert read_page(page(1, 2) + b"\n" + raw) or True
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "line"),
     [
         ("letters in braces", CPU.encode() + b"{" + b"a" * 300_000 + b"} 1"),
@@ -198,7 +196,7 @@ def test_forty_targets_that_drip_hold_up_no_other():
         good.stop()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "given"),
     [
         ("a target", {"target": ("http://user:secret@db1:9100",)}),
@@ -210,20 +208,18 @@ def test_forty_targets_that_drip_hold_up_no_other():
     ],
 )
 def test_a_target_with_a_password_is_refused(name, given):
-    """At the start, and the error does not show it."""
     with pytest.raises(SettingsError) as error:
         _ = BridgeSettings(**given).targets
     assert "secret@" not in str(error.value) and "user:" not in str(error.value), name
 
 
 def test_prometheus_with_a_password_is_refused():
-    """As a target is."""
     with pytest.raises(ValueError, match="no part of a URL") as error:
         BridgeSettings(prometheus="http://user:secret@prometheus:9090")
     assert "secret@" not in str(error.value)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "given", "sent"),
     [
         ("a user", {"scrape_username": "u", "scrape_password": "p"}, "Basic dTpw"),
@@ -232,14 +228,12 @@ def test_prometheus_with_a_password_is_refused():
     ],
 )
 def test_credentials_are_sent_and_never_shown(name, given, sent):
-    """As the header, and in no text of the settings."""
     credentials = BridgeSettings(**given).credentials
     assert credentials.authorization == sent, name
     assert not sent or sent not in repr(credentials)
 
 
 def test_a_scrape_carries_its_credentials():
-    """The header is in the request."""
     asked = list[str]()
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -365,8 +359,6 @@ def test_one_machine_under_two_targets_is_counted_and_the_first_keeps_it(caplog)
 
 
 class Recorded:
-    """A source that has what it was given."""
-
     def __init__(self, moments):
         self.counts = Counter[str]()
         self._moments = moments
@@ -377,8 +369,6 @@ class Recorded:
 
 
 class Published:
-    """Publishes nothing."""
-
     def publish(self, records):
         """Take records."""
 
@@ -426,7 +416,6 @@ def test_what_a_page_lacks_is_told_once_and_the_rest_is_used(metric, left_out, c
     ids=["another server", "a query it refuses", "no data", "no number"],
 )
 def test_an_answer_that_is_none_is_told(raw, said):
-    """In words."""
     with pytest.raises(UnreadableError, match=said):
         read_answer(raw, "")
 
@@ -464,7 +453,6 @@ class Exporter(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def exporter():
-    """A server of such pages."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Exporter)
     server.released = threading.Event()
     server.handle_error = lambda *_: None
@@ -527,7 +515,6 @@ def test_a_lost_rack_holds_up_no_other(exporter):
 
 
 def test_a_prometheus_that_refuses_is_asked_again(exporter):
-    """It is counted each time."""
     asker, stop = Asker(exporter, "", "", How(0.05, 5.0)), threading.Event()
 
     def take(found):
@@ -553,13 +540,11 @@ def test_a_prometheus_that_refuses_is_asked_again(exporter):
     ],
 )
 def test_targets(text, url, name):
-    """As they are written."""
     assert Target.read(text) == Target(url, name)
 
 
 @pytest.mark.parametrize("text", ["", "ftp://a", "a b", "http://", "one="])
 def test_what_is_no_target_is_refused(text):
-    """With the setting's name, and what was given."""
     with pytest.raises(SettingsError, match="target: "):
         _ = BridgeSettings(target=(text,)).targets
 

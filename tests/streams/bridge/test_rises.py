@@ -16,7 +16,6 @@ from streams.agent.rises import BITS_32, rise_of
 from streams.bridge.formats import telegraf
 from streams.bridge.formats.assembler import Assembler
 from streams.bridge.formats.node_exporter import missing, points, read_page
-from tests.rows import each_row
 
 T = 1_795_000_000
 SPEED = 1.25e9
@@ -85,7 +84,7 @@ FROM_NOW = [
 ]
 
 
-@each_row(("name", "resource", "change"), FROM_NOW)
+@pytest.mark.parametrize(("name", "resource", "change"), FROM_NOW)
 def test_an_impossible_rise_is_no_reading(name, resource, change):
     """Of its resource, once; it is counted and told. The others, and the collections after it, are as before."""
     pages = [collection(number) if number < 2 else change(collection(number)) for number in range(5)]
@@ -103,7 +102,9 @@ def test_an_impossible_rise_is_no_reading(name, resource, change):
     assert [(machine, told) for machine, told, _ in assembler.lacking] == [("m", resource)]
 
 
-@each_row(("name", "resource", "value"), [("sent", "nic", 3.9e14), ("disk", "disk", 9e6), ("steal1", "cpu", 9e9)])
+@pytest.mark.parametrize(
+    ("name", "resource", "value"), [("sent", "nic", 3.9e14), ("disk", "disk", 9e6), ("steal1", "cpu", 9e9)]
+)
 def test_a_leap_that_is_put_right_is_no_reset(name, resource, value):
     """What falls after an impossible rise is that value put right: no reading either, and none of it as a rise."""
     pages = [collection(number) for number in range(6)]
@@ -112,7 +113,7 @@ def test_a_leap_that_is_put_right_is_no_reset(name, resource, value):
     assert [number for number, one in enumerate(made) if getattr(one, resource) is None] == [1, 2]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "dropped", "busy"),
     [
         # Prometheus' relabelling drops modes to keep fewer series (metric_relabel_configs)
@@ -133,7 +134,7 @@ def test_modes_that_a_page_lacks_are_no_share(name, dropped, busy):
     assert ("cpu" in missing(read_page(page(pages[0])))) == (busy is None), name
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "rises", "busy"),
     [
         ("idle time of busy cores, node_exporter #1903", {"idle": -0.02, "user": 10.0}, 4.0),
@@ -250,7 +251,7 @@ TELEGRAF = [
 ]  # fmt: skip
 
 
-@each_row(("name", "fields", "busy"), TELEGRAF)
+@pytest.mark.parametrize(("name", "fields", "busy"), TELEGRAF)
 def test_the_cpu_of_telegraf_is_read_or_told(name, fields, busy):
     """Never 0 of what is not known; the machine is told once, and its facts have the reason."""
     assembler, done = Assembler(1, cores=4.0, facts_interval_s=10.0), list[Message]()

@@ -13,7 +13,6 @@ from streams.state.partition import Partition, drop_silent, make_room
 from streams.worker.app import ClockWatch
 from streams.worker.metrics import Metrics
 from streams.worker.topics import wrong_settings
-from tests.rows import each_row
 from tests.streams.batches import START, sample
 
 NOW = START + 5.0
@@ -29,14 +28,12 @@ def facts(**more):
 
 
 def reasons(state, *arrived, now_s=NOW):
-    """Why messages were refused."""
     return [one.reason for _, one in state.fold(arrived, now_s).refused]
 
 
-@each_row("time_s", [1e12, -1e12, 2.0**62 / 1000, -(2.0**62) / 1000, -0.001, NOW + 301, float("nan")])
-@each_row("message", [sample("m", 0), facts()], ids=["sample", "facts"])
+@pytest.mark.parametrize("time_s", [1e12, -1e12, 2.0**62 / 1000, -(2.0**62) / 1000, -0.001, NOW + 301, float("nan")])
+@pytest.mark.parametrize("message", [sample("m", 0), facts()], ids=["sample", "facts"])
 def test_a_record_of_an_impossible_time_is_refused_alone(time_s, message):
-    """Whatever a producer writes as the time; the message after it is folded."""
     state = partition()
     good = Arrived(1, encode(sample("m", 0)), START + 4, b"m")
     assert reasons(state, Arrived(0, encode(message), time_s, b"m"), good) == ["record-time"]
@@ -46,7 +43,7 @@ def test_a_record_of_an_impossible_time_is_refused_alone(time_s, message):
     assert state.recorded_at == START + 4
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "resource", "figures", "refused"),
     [
         ("all cores", "cpu", Moments(10, 4.0, 0.0, 4.0, 4.0), False),
@@ -84,7 +81,7 @@ def test_no_time_ends_the_fold(time_s, at, now_s):
     assert (state.ring.at[: len(state.ring)] <= now_s + 311).all()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "message", "key", "reason"),
     [
         ("as agents do", sample("m", 0), b"m", None),
@@ -102,14 +99,12 @@ def test_no_time_ends_the_fold(time_s, at, now_s):
     ],
 )
 def test_what_is_refused(name, message, key, reason):
-    """By name; an admitted message is folded."""
     state = partition()
     assert reasons(state, Arrived(0, encode(message), NOW, key)) == ([reason] if reason else []), name
     assert len(state.ring) + len(state.facts) == (reason is None)
 
 
 def test_more_readings_are_admitted_by_the_setting():
-    """An agent of another make may read more often."""
     many = Arrived(0, encode(sample("m", 0, cpu=Moments(1000, 1.0, 0.0, 1.0, 64.0))), NOW, b"m")
     assert reasons(partition(readings_hz_max=100.0), many) == []
 
@@ -142,14 +137,12 @@ def test_a_machine_of_the_far_future_is_dropped():
     ("records", "ahead", "share", "behind"), [(100, 100, 1.0, True), (100, 50, 0.5, False), (9, 9, 0.0, False)]
 )
 def test_most_records_ahead_say_that_the_clock_is_behind(records, ahead, share, behind):
-    """Few records say nothing."""
     watch = ClockWatch()
     watch.note(records, ahead, 0.0)
     assert (watch.ahead, watch.behind) == (share, behind)
 
 
 def test_a_clock_that_was_set_right_is_right_some_minutes_later():
-    """What was seen fades."""
     watch = ClockWatch()
     watch.note(1000, 1000, 0.0)
     watch.note(1000, 0, 120.0)
@@ -171,7 +164,7 @@ def test_every_reason_is_counted_from_the_start():
         assert registry.get_sample_value("windward_stream_rejected_total", {"reason": reason}) == 0
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("found", "samples", "named"),
     [
         ({}, True, []),
@@ -186,7 +179,6 @@ def test_every_reason_is_counted_from_the_start():
     ],
 )
 def test_settings_of_a_topic_are_named(found, samples, named):
-    """With the value and what to change."""
     problems = wrong_settings(found, samples=samples)
     assert [problem.partition(":")[0] for problem in problems] == named
     assert all("; set it to " in problem for problem in problems)
@@ -217,7 +209,6 @@ def test_made_up_machines_do_not_fill_a_worker():
 
 
 def test_no_room_is_made_before_it_is_needed():
-    """Nor among machines that are known."""
     state = partition(machines_max=3)
     crowd(state, ["a", "b"], 0)
     assert make_room(state) == 0
@@ -247,7 +238,6 @@ def test_a_flood_of_ids_costs_a_known_fleet_nothing():
 
 
 def test_facts_of_made_up_machines_are_bounded_too():
-    """Those of machines that are known are taken all the same."""
     state = partition(machines_max=3)
     crowd(state, ["a"], 0)
     told = [facts(machine=f"junk{n}") for n in range(9)] + [facts(machine="a")]

@@ -2,6 +2,7 @@
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,6 @@ from streams.fold.admission import FUTURE_TOLERANCE_S
 from streams.fold.batch import read_messages, to_batch
 from streams.fold.ring import R
 from tests.effort import examples
-from tests.rows import each_row
 from tests.streams.batches import START, sample
 
 AT = START + 3.0
@@ -45,7 +45,7 @@ ROWS = [
 ]
 
 
-@each_row(("name", "message", "reason", "detail"), ROWS, ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize(("name", "message", "reason", "detail"), ROWS, ids=[row[0] for row in ROWS])
 def test_each_message_is_a_sample_or_facts_or_refused(name, message, reason, detail):
     """One that is wrong does not touch its neighbours."""
     raw = message if message is None or isinstance(message, bytes) else encode(message)

@@ -80,7 +80,6 @@ def assert_matches(ring, samples, peaks=True):
 
 
 def test_an_hour_of_samples_gives_the_windows_of_their_definition():
-    """Three machines, one hour, samples in order."""
     rng = random.Random(1)
     samples = [sample(m, slot, rng) for slot in range(360) for m in ("a", "b", "c")]
     ring, total = fold_all(samples)
@@ -174,7 +173,6 @@ def test_a_machine_is_active_for_three_of_its_intervals():
 
 
 def test_a_silent_machine_is_dropped_and_the_others_stay():
-    """Dropping moves rows, never contents."""
     rng = random.Random(7)
     samples = [sample("old", 0, rng)] + [sample("new", s, rng) for s in range(8700, 8760)]
     ring, _ = fold_all(samples)

@@ -27,7 +27,6 @@ def report(at, system=None, **cpu):
 
 
 def state(usage):
-    """Every figure by pair."""
     return {
         name: {column: getattr(usage, column)[..., row].tolist() for column in COLUMNS}
         for name, row in sorted(usage.row.items())
@@ -49,7 +48,6 @@ def figure(usage, name, machine, instance_id):
 
 
 def test_no_pair_takes_more_than_64_bytes():
-    """Of cpu, memory, nic and disk, beside its name."""
     usage = applied(("m", report(0, a=1.0)))
     per_pair = sum(getattr(usage, name)[..., 0].nbytes for name in COLUMNS)
     assert per_pair - 8 * (len(RESOURCES) - 4) <= 64
@@ -124,7 +122,6 @@ def test_a_late_report_makes_no_instance():
 
 
 def test_parts_of_a_report_count_each():
-    """They have one time; the system is in the first."""
     parts = [report(60, system=0.5, a=1.0), report(60, b=2.0)]
     usage = applied(("m", parts[0]), ("m", parts[1]))
     assert [figure(usage, "recent", "m", name) for name in ("", "a", "b")] == [0.5, 1.0, 2.0]

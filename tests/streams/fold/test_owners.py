@@ -15,7 +15,6 @@ from streams.fold.owners import HELD_S
 from streams.state.checkpoint import decode_vitals, encode_vitals
 from streams.state.partition import Partition
 from tests.effort import examples
-from tests.rows import each_row
 from tests.streams.batches import START, sample
 from tests.streams.state.test_partition import partition
 
@@ -30,7 +29,6 @@ def facts_of(host, slot):
 
 
 def log_of(messages):
-    """A log that the broker took at once."""
     return [Arrived(k, encode(one), one.at + 1, b"m") for k, one in enumerate(messages)]
 
 
@@ -47,7 +45,7 @@ TAKEN = "name-taken"
 HELD_SLOTS = int(HELD_S // 10)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("messages", "found"),
     [
         pytest.param([of("a", 0), of("b", 1), of("a", 2)], ["", TAKEN, ""], id="the first goes on"),
@@ -65,7 +63,6 @@ HELD_SLOTS = int(HELD_S // 10)
     ],
 )
 def test_which_host_goes_on(messages, found):
-    """Counted by reason, told of by machine."""
     state = partition()
     assert fold(state, messages) == found
     refused = [one for one, why in zip(messages, found, strict=True) if why]
@@ -76,7 +73,6 @@ def test_which_host_goes_on(messages, found):
 
 
 def test_what_is_refused_leaves_no_trace_in_the_windows():
-    """Nor does it hold the name."""
     state, alone = partition(), partition()
     fold(state, [of("a", 0), of("b", 1), of("a", 1), of("b", 2, boot=9), of("a", 2)])
     fold(alone, [of("a", 0), of("a", 1), of("a", 2)])
@@ -117,7 +113,6 @@ def test_a_log_read_again_onto_its_state_refuses_what_it_refused():
 
 
 def test_the_owner_is_stored_with_the_vitals():
-    """A worker that resumes refuses on."""
     state = partition()
     fold(state, [of("a", 0)])
     again = decode_vitals(encode_vitals(state.ring))
@@ -144,7 +139,6 @@ def test_when_a_change_is_told(name, steps, told):
 
 
 def test_what_was_dropped_is_not_told():
-    """Its next change is a first one again."""
     changes = FactChanges()
     changes.tell("a", 0.0)
     changes.tell("a", 1.0)

@@ -18,7 +18,6 @@ from streams.fold.ring import HOURS, R, Ring, slot_of
 from streams.fold.table import Table
 from streams.state.partition import Partition
 from tests.effort import LONG, examples
-from tests.rows import each_row
 from tests.streams import oracle
 from tests.streams.batches import START, batch_of, sample
 
@@ -28,7 +27,6 @@ BATCH = 180
 
 
 def epoch(zone, *moment):
-    """The epoch second of a local time."""
     return datetime(*moment, tzinfo=ZoneInfo(zone)).timestamp()
 
 
@@ -113,8 +111,8 @@ INTO_S = [10, 40 * 60, 2 * HOUR, 12 * HOUR + 50, 22 * HOUR + 1800][:: 1 if LONG 
 
 
 @pytest.mark.long
-@each_row(("name", "zone", "day"), ZONES)
-@each_row("into_s", INTO_S)
+@pytest.mark.parametrize(("name", "zone", "day"), ZONES)
+@pytest.mark.parametrize("into_s", INTO_S)
 def test_peaks_are_of_local_days(name, zone, day, into_s):
     """At any hour of the day, both days are whole: from the first minute of yesterday, 48 hours back and more."""
     today = oracle.zone_days(epoch(zone, *day, 12), zone)[1]
@@ -123,7 +121,7 @@ def test_peaks_are_of_local_days(name, zone, day, into_s):
     assert got["peak_since"][0] <= oracle.zone_days(today, zone)[0], name
 
 
-@each_row(("name", "zone", "day"), ZONES)
+@pytest.mark.parametrize(("name", "zone", "day"), ZONES)
 def test_the_last_minute_of_a_day_is_still_its_own(name, zone, day):
     """Just before and after midnight, also where the day has 23 or 25 hours."""
     _, today, tomorrow = oracle.zone_days(epoch(zone, *day, 12), zone)
@@ -167,7 +165,6 @@ def test_peaks_say_since_when_they_know(name, begins_before_s, partial_yesterday
     late=st.integers(0, 300),
 )
 def test_gaps_hide_only_what_fell_into_them(gaps, zone, late):
-    """With any part of two days missing, the peaks are those of what came."""
     begin = epoch(zone, 2026, 10, 24)
 
     def keep(slots):
@@ -220,14 +217,13 @@ def test_machines_in_different_days_each_get_their_own():
 
 
 def test_an_unknown_zone_is_refused_by_name():
-    """One line with the setting and the value."""
     for name in ("Mars/Olympus", "", "../etc/passwd"):
         with pytest.raises(ValueError, match=r"^time_zone: ") as error:
             Zone(name)
         assert repr(name) in str(error.value)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "at", "slot"),
     [
         ("end of the first slot", 10.0, 0),
@@ -259,7 +255,7 @@ def partition(zone):
     return Partition(0, Table((300, 900, 3600), Zone(zone)))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("zone", "lost", "first_slot", "while_read", "known_from"),
     [
         pytest.param("UTC", 0, 0, (60, 60), (0, 25), id="the whole log"),

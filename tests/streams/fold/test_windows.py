@@ -14,7 +14,6 @@ from streams.fold.moments import about, pool
 from streams.fold.ring import RING_MINUTES, R, Ring, S
 from streams.fold.windows import check_windows, window_columns
 from tests.effort import effort, examples
-from tests.rows import each_row
 from tests.streams.batches import START, batch_of, moments_of
 
 WINDOWS = (300, 900, 3600)
@@ -107,7 +106,7 @@ def test_what_left_the_ring_leaves_nothing_behind():
         np.testing.assert_array_equal(columns["filled"][0], 1)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "interval_s", "minutes", "wanted"),
     [
         ("every slot, an hour", 10, 60, (1, 1, 1)),
@@ -165,7 +164,7 @@ def test_rows_may_be_asked_for_in_any_order_and_number():
         np.testing.assert_array_equal(few[name], values[chosen], err_msg=name)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "windows_s"),
     [
         ("none", ()),
@@ -179,7 +178,6 @@ def test_rows_may_be_asked_for_in_any_order_and_number():
     ],
 )
 def test_windows_that_the_ring_cannot_hold_are_refused(name, windows_s):
-    """With one line that names the setting and the value."""
     with pytest.raises(
         ValueError, match=r"^windows_s: expected ascending multiples of 10 s up to 3600 s, got "
     ) as error:
@@ -264,7 +262,6 @@ def test_pool_equals_numpy_on_the_concatenation(parts, offset):
 
 
 def test_a_spread_of_1_at_1e9_is_kept_by_a_mean_of_the_set_alone():
-    """Of a thousand sets to 1e-9; sums about zero lose it whole."""
     readings = np.random.default_rng(1).normal(0, 1, (1000, 10)) + 1e9
     cells = [triple(row) for row in readings]
     wanted = (readings - 1e9).std()

@@ -9,7 +9,6 @@ import pytest
 
 from ops.cli.main import main
 from schemas.messages.sample import MachineFacts, Sample, decode
-from tests.rows import each_row
 
 WRONG = [
     pytest.param(["--machines", "0"], "machines", id="nobody"),
@@ -36,7 +35,7 @@ WRONG = [
 ]
 
 
-@each_row(("argv", "name"), WRONG)
+@pytest.mark.parametrize(("argv", "name"), WRONG)
 def test_a_wrong_setting_is_one_line_that_names_it(argv, name, capsys):
     """Exit code 2, nothing on stdout, one line on stderr."""
     assert main(["fleet", "--dry-run", "--once", *argv]) == 2
@@ -80,7 +79,6 @@ def test_an_hour_of_the_past_covers_every_slot_of_every_machine(capsys):
 
 
 def test_the_same_seed_publishes_the_same_samples(capsys):
-    """For the intervals that both runs have."""
     runs = [dry_run(capsys, "--machines", "3", "--backfill-s", "60", "--seed", "5") for _ in range(2)]
     first, second = ({(m.machine, m.at): m.cpu for m in run if isinstance(m, Sample)} for run in runs)
     shared = first.keys() & second.keys()

@@ -149,7 +149,6 @@ def test_a_position_written_before_a_machine_joined_leaves_it_blank():
 
 @pytest.mark.parametrize("kept", [0.0, 0.01, 0.5, 0.9])
 def test_a_cut_value_is_refused(kept):
-    """Whichever of the three kinds it is."""
     state = partition()
     state.fold(arrived([sample("a", 1)]))
     vitals, positions, hours = values(state.ring)
@@ -214,7 +213,6 @@ def test_a_newer_minor_checkpoint_is_read_without_what_is_unknown():
 
 @pytest.mark.parametrize("kind", ["vitals", "position", "hour"])
 def test_another_major_checkpoint_is_refused_by_name(kind):
-    """Both versions are named."""
     parts = {name: golden(name) for name in ("vitals", "position", "hour")}
     parts[kind] = parts[kind][:7] + b"\x02" + parts[kind][8:]
     with pytest.raises(TableError, match="major version 2; this reader knows 1"):

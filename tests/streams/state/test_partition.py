@@ -18,7 +18,6 @@ from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.state.partition import Partition, Position, Written, drop_silent, forget, refresh_tables
 from tests.effort import examples
-from tests.rows import each_row
 from tests.streams.agent.sampling.test_sampler import BOOT, FakeClock, Gauge, sampler_of
 from tests.streams.batches import START, sample
 from tests.streams.state.test_checkpoint import assert_same
@@ -109,7 +108,7 @@ def test_any_delivery_ends_with_the_log_folded_once(data):
     assert state.facts == straight.facts
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "offsets", "taken", "beyond"),
     [
         ("next in order", [5, 6, 7], [5, 6, 7], None),
@@ -125,7 +124,6 @@ def test_any_delivery_ends_with_the_log_folded_once(data):
     ],
 )
 def test_what_is_taken(name, offsets, taken, beyond):
-    """Only the messages that come next, up to the first hole."""
     state = partition()
     state.next_offset = 5
     assert state.take([message(offset) for offset in offsets]) == beyond, name
@@ -220,7 +218,6 @@ def test_a_label_that_flips_raises_the_version_at_a_bounded_rate():
 
 
 def test_a_silent_machine_leaves_with_its_facts_and_the_rest_is_written_again():
-    """Rows move up, so everything has to be written."""
     state = partition()
     state.fold([message(0, encode(sample("old", 0))), message(1, encode(facts("old", START)))])
     state.fold([message(2, encode(sample("new", 9000)), START + 90_003)])
@@ -313,7 +310,6 @@ def test_reports_of_instances_are_applied_once_whatever_is_read_again():
 
 
 def test_usage_goes_with_the_silent_and_the_forgotten():
-    """And has the partition written."""
     state = partition()
     for machine in ("m", "n"):
         report = InstanceReport(at=START, interval_s=60.0, entries={"a": InstanceMeans(cpu=1.0)})
@@ -336,7 +332,6 @@ def test_usage_goes_with_the_silent_and_the_forgotten():
 
 
 def test_only_rows_that_changed_are_computed_again():
-    """And they are the same as computing all."""
     state, whole = partition(), partition()
     for step in range(40):
         messages = [message(step, encode(sample(m, 10 + step)), START + 1000) for m in ("abc"[step % 3], "b")]
@@ -438,7 +433,6 @@ def test_a_clock_that_is_far_off_is_named(shift_s):
 
 @pytest.mark.parametrize("shift_s", [0.0, 3.0, -3.0])
 def test_a_clock_that_is_corrected_is_not_named(shift_s):
-    """Up to five seconds are learned."""
     messages = published(shift_s)
     assert fold(messages).clocks.off(messages[-1][0]) == {}
 
@@ -452,7 +446,6 @@ def test_a_backlog_is_no_clock():
 
 
 def test_a_clock_that_is_right_again_is_named_no_more():
-    """By its first sample."""
     wrong, right = published(-60.0), published(0.0)
     assert fold(wrong).clocks.off(wrong[-1][0]) != {}
     assert fold([*wrong, right[-1]]).clocks.off(right[-1][0]) == {}

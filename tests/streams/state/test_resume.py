@@ -18,7 +18,6 @@ from streams.state.manifest import Manifest, checksum, decode_manifest
 from streams.state.partition import Partition
 from streams.state.resume import Stored, resume
 from tests.effort import examples
-from tests.rows import each_row
 from tests.streams.batches import START, sample
 from tests.streams.state.test_checkpoint import assert_same
 
@@ -39,7 +38,6 @@ def log():
 
 
 def folded():
-    """The state after the log."""
     state = partition()
     state.fold(log())
     state.refresh_table()
@@ -73,7 +71,6 @@ def again(resumed, batch=BATCH):
 
 
 def test_state_that_holds_is_the_state():
-    """Nothing is called lost."""
     state = folded()
     values, manifest = stored(state)
     resumed = resume(values, manifest)
@@ -95,8 +92,8 @@ def test_values_that_are_gone_are_never_taken_for_covered(verified):
     assert_same(again(resumed, 1).ring, state.ring)
 
 
-@each_row("verified", [True, False])
-@each_row(
+@pytest.mark.parametrize("verified", [True, False])
+@pytest.mark.parametrize(
     "garbage",
     [
         pytest.param(lambda value: b"", id="empty"),
@@ -105,7 +102,7 @@ def test_values_that_are_gone_are_never_taken_for_covered(verified):
         pytest.param(lambda value: value.replace(b'"f4"', b'"f9"').replace(b'"f8"', b'"f9"'), id="header"),
     ],
 )
-@each_row("kind", ["vitals", "slots", "peaks", "facts"])
+@pytest.mark.parametrize("kind", ["vitals", "slots", "peaks", "facts"])
 def test_garbage_is_lost_and_rebuilt(kind, garbage, verified):
     """In any kind of value: the worker goes on and, the log being whole, ends with the same windows."""
     state = folded()
@@ -135,7 +132,6 @@ WRITTEN = functools.cache(lambda: stored(folded()))
 @settings(max_examples=examples(60, 60), deadline=None)
 @given(place=st.integers(0, S - 1), at=st.integers(0, 10_000), bit=st.integers(0, 7))
 def test_a_changed_bit_is_found(place, at, bit):
-    """In any slot value that holds readings, or in the vitals."""
     values, manifest = WRITTEN()
     for name, value in (("slots", values.positions[place]), ("vitals", values.vitals)):
         changed = bytearray(value or b"")
@@ -174,7 +170,6 @@ def test_what_the_log_no_longer_has_stays_uncovered():
 
 
 def test_facts_that_are_gone_are_found():
-    """One of three; the others are kept."""
     values, manifest = stored(folded())
     values.facts = {machine: value for machine, value in values.facts.items() if machine != b"b"}
     resumed = resume(values, manifest)
@@ -187,7 +182,6 @@ def test_facts_that_are_gone_are_found():
     offset=st.integers(0, 2**62), written_at=st.floats(0, 1e11), topic=st.text(max_size=40), cut=st.integers(1, 2000)
 )
 def test_a_manifest_comes_back_whole_or_not_at_all(offset, written_at, topic, cut):
-    """And one that was cut or is of another version is none."""
     manifest = Manifest(vitals=3, facts_sum=2**40, facts_count=9, topic_id=topic, offset=offset, written_at=written_at)
     manifest.positions[:] = np.arange(S)
     raw = manifest.encode()

@@ -23,7 +23,6 @@ def some():
 
 
 def test_what_is_written_is_read_again():
-    """Every figure, and from there on the same."""
     usage, again = some(), InstanceUsage()
     header = restore_usage(again, encode_usage(usage, HEADER))
     assert (header.partition, header.offset, header.topic_id) == (3, 77, "t")
@@ -69,7 +68,6 @@ def test_damage_is_refused_and_leaves_what_there_was(place, value):
     ],
 )
 def test_what_does_not_fit_is_refused(name, columns, names):
-    """With words."""
     raw = encode_table(Header(machines=2, windows_s=(), columns=[]), columns, names)
     with pytest.raises(TableError, match="usage by instance is damaged"):
         restore_usage(InstanceUsage(), raw)

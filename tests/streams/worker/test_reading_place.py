@@ -52,7 +52,6 @@ def make_place(next_offset, reading_at=500):
 
 
 def check(place, partition, *offsets):
-    """Let messages of these offsets arrive."""
     before = partition.next_offset
     beyond = partition.take([Arrived(offset, b"", 0.0, None) for offset in offsets])
     asyncio.run(place.check(partition, partition.next_offset - before, offsets[-1], beyond))
@@ -68,7 +67,6 @@ def check(place, partition, *offsets):
     ],
 )
 def test_reading_that_stalls_beyond_the_state_is_put_back(next_offset, reading_at, sought, monkeypatch):
-    """The state's own offset is sought."""
     place, consumer, partition = make_place(next_offset, reading_at)
     monkeypatch.setattr(reading_place, "STALLED_S", 1e-9)
 
@@ -112,7 +110,6 @@ def test_an_offset_is_committed_once():
 
 
 def test_what_comes_next_is_read_without_a_seek():
-    """Neither does a message that is known already move the reading."""
     place, consumer, partition = make_place(300)
     check(place, partition, 300, 301)
     check(place, partition, 299, 300)
@@ -187,12 +184,10 @@ class Topic:
 
 
 def refused(*values, reason="malformed", key=b"m"):
-    """Refused messages from offset 7 on."""
     return [(Arrived(7 + n, value, 0.0, key), Refused(n, reason, "why")) for n, value in enumerate(values)]
 
 
 def count(metrics, outcome):
-    """How many messages came to this."""
     return metrics.registry.get_sample_value("windward_stream_rejects_total", {"outcome": outcome}) or 0.0
 
 
@@ -239,7 +234,6 @@ def test_a_message_larger_than_kafka_takes_is_cut(key):
     ],
 )
 def test_a_message_that_cannot_be_kept_stops_nothing(topic, monkeypatch):
-    """It is counted as lost, whoever refuses it."""
     monkeypatch.setattr(rejects, "SEND_WAIT_S", 0.01)
     metrics = keep(topic, refused(b"{", b"["))
     assert (count(metrics, "kept"), count(metrics, "lost")) == (0, 2)

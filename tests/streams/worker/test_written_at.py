@@ -8,10 +8,9 @@ from unittest.mock import patch
 import pytest
 
 from streams.worker.app import StreamApp
-from tests.rows import each_row
 
 
-@each_row("ahead_s", [0.0, -120.0, 120.0])
+@pytest.mark.parametrize("ahead_s", [0.0, -120.0, 120.0])
 def test_a_worker_dates_its_writes_by_the_clock_of_redis(ahead_s):
     """A worker two minutes behind wrote windows that looked two minutes old to every scorer."""
     told = []

@@ -24,7 +24,6 @@ from schemas.resources import CPU
 from scorer.ledger.record.instance import copy_with
 from tests.effort import effort
 from tests.ops.replay.recordings import ORIGIN_S, change, cpu, ended, load, record, state, write
-from tests.rows import each_row
 from tests.scorer.rpc.fuzz_queries import nasty
 from tests.support.in_process import run_command
 from tests.support.mutated import in_bytes
@@ -56,7 +55,6 @@ def recording(tmp_path):
 
 
 def read(path, first=0, last=MINUTES):
-    """The workload between two minutes."""
     return read_recorded(path, ORIGIN_S + 60 * first, ORIGIN_S + 60 * last)
 
 
@@ -174,7 +172,6 @@ def test_a_life_that_was_not_in_a_later_state_ended_by_then(tmp_path):
     ],
 )
 def test_what_cannot_be_replayed_is_told(tmp_path, what, entries, message):
-    """By what is wrong."""
     path = write(tmp_path / "recording", *entries)
     with pytest.raises(WorkloadError, match=message):
         read(path)
@@ -196,14 +193,13 @@ def test_the_command_compares_profiles_on_a_recording(recording):
 
 @pytest.mark.long
 def test_every_mutated_recording_is_read_or_refused():
-    """In words; some of each."""
     entries = effort(300, 20_000)
     counts = fuzz(entries)
     assert counts.total() == entries
     assert min(counts["read"], counts["refused"]) > entries // 10
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ((), "sources: name a trace"),
@@ -216,7 +212,6 @@ def test_every_mutated_recording_is_read_or_refused():
     ],
 )
 def test_a_time_that_makes_no_sense_is_refused(recording, given, message):
-    """With exit code 2 and the setting's name."""
     done = run_command("replay", *given, environ={"WINDWARD_RECORD_DIR": str(recording)})
     assert done.returncode == 2
     assert message in done.stderr
@@ -261,7 +256,6 @@ def mutated(rng):
 
 
 def json_like(value):
-    """I1 copy of maps and lists."""
     if isinstance(value, dict):
         return {key: json_like(each) for key, each in value.items()}
     return [json_like(each) for each in value] if isinstance(value, list) else value

@@ -9,7 +9,6 @@ import pytest
 from ops.replay.report.comparison import CLASS_RATIOS, Result, as_json, compare, once, ratio_of, read_results
 from ops.replay.report.report import BY_CLASS, LOAD, markdown, ratios, tables
 from ops.replay.workload import WorkloadError
-from tests.rows import each_row
 
 FIGURES = {"std": 1.0, "hot80": 0.0, "hot90": 0.0, "hot100": 0.0, "lost": 0.0, "on_hot": 0.0, "refused_first": 0.0}
 
@@ -27,7 +26,6 @@ def test_the_interval_is_students_on_logs():
 
 
 def test_a_single_world_has_no_interval():
-    """Nothing is claimed of the spread."""
     assert str(ratio_of([(1.0, 2.0)], 0.0)) == "0.50"
 
 
@@ -53,7 +51,6 @@ def test_families_are_judged_one_by_one():
 
 
 def test_no_hot_minute_at_all_is_a_ratio_of_one():
-    """Both have none."""
     rows = compare([result("base", 1, 1.0), result("new", 1, 1.0)], "base")
     assert rows[1].ratios["hot90"].ratio == pytest.approx(1.0)
 
@@ -68,7 +65,6 @@ def test_a_policy_counts_once_in_a_world_and_references_come_last():
 
 
 def test_a_figure_that_some_worlds_lack_has_no_mean():
-    """Where a world has no memory, the mean of the others is not that of all."""
     results = [result("base", 1, 1.0), Result("a", 2, "base", False, {"steady": {**FIGURES, "mem_std": 0.5}})]
     (row,) = compare(results, "base")
     assert row.figures.keys() == FIGURES.keys()
@@ -112,7 +108,7 @@ def test_nothing_is_compared_where_all_policies_have_the_same_figures():
     assert first.lines[1][:4] == ["two", "~2.00", "-", "~1.00"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("stds", "cell", "title"),
     [
         ([0.5], "~0.50", "ratios to base; lower is better; ~: too little to tell, one world has no interval"),
@@ -143,7 +139,6 @@ def test_why_instances_were_refused_is_a_table():
 
 
 def test_worlds_without_batch_have_the_tables_they_had():
-    """Also where only some have."""
     mixed = [*RESULTS, mixed_result("one", "c", 0.0, by_class=False)]
     assert tables(mixed, "one")[0].title.startswith("all 3 worlds, after the fill: ratios to one")
     assert "instances on hot" in [column.title for column in tables(mixed, "one")[0].columns]
@@ -155,7 +150,6 @@ EXPECTED = "; expected what `windward replay --json` prints"
 
 
 def test_the_worlds_of_a_file_are_read(tmp_path):
-    """With their stages, the fill first; figures that are new are kept."""
     world = {**WORLD, "steady": {**OF_FILE, "new": 2}, "fill": OF_FILE, "resolution": 0.25, "note": "x"}
     world["refusals"] = {"stale": 2}
     (tmp_path / "r.json").write_text(json.dumps({"worlds": [world], "missing": []}))
@@ -166,7 +160,7 @@ def test_the_worlds_of_a_file_are_read(tmp_path):
     assert found.stages["steady"]["new"] == 2.0
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"seed": "x"}, "worlds[0].seed: expected a whole number, got text" + EXPECTED),
@@ -179,7 +173,6 @@ def test_the_worlds_of_a_file_are_read(tmp_path):
     ],
 )
 def test_a_wrong_world_is_told_where(tmp_path, changed, message):
-    """By file, world and field."""
     (tmp_path / "r.json").write_text(json.dumps({"worlds": [{**WORLD, **changed}]}))
     with pytest.raises(WorkloadError) as caught:
         read_results(tmp_path / "r.json")
@@ -188,7 +181,6 @@ def test_a_wrong_world_is_told_where(tmp_path, changed, message):
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"\xff", b'{"worlds": null}', b'{"worlds": ' + b"[" * 100_000])
 def test_another_file_is_refused(tmp_path, raw):
-    """In one line."""
     (tmp_path / "r.json").write_bytes(raw)
     with pytest.raises(WorkloadError, match=r"^r.json: .*; expected what `windward replay --json` prints$"):
         read_results(tmp_path / "r.json")

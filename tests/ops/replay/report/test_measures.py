@@ -39,14 +39,12 @@ def test_what_prod_loses_on_a_hot_machine():
 
 
 def test_a_machine_that_prod_makes_hot():
-    """Both are prod's: nobody yields."""
     found = figures(["batch", "prod"], cores=10.0)
     assert found["hot90_prod"] == 0.5
     assert figures(["free", "prod"]) == found
 
 
 def test_a_world_of_prod_alone_has_no_figures_by_class():
-    """The figures of such a world are as ever."""
     assert figures(["prod", "mid"]) == {}
     small = world([10.0], INSTANCES, minutes=120)
     assert "hosted" not in measure(simulate(small, ProfilePolicy(load_profiles(()).choose("kubernetes"))))["steady"]
@@ -66,7 +64,6 @@ def test_a_first_try_that_was_the_last_is_a_refusal():
 
 
 def test_two_stretches_have_minutes_in_common():
-    """None where one ends before the other begins."""
     assert [int(overlap(first, last, 10, 20)) for first, last in ((0, 10), (5, 15), (12, 14), (25, 30))] == [0, 5, 2, 0]
 
 
@@ -109,13 +106,11 @@ def test_a_world_with_a_network():
 
 @pytest.mark.parametrize("rates", [None, np.full((24, 288), np.nan, np.float32), np.zeros((24, 288), np.float32)])
 def test_a_trace_without_rates_has_no_network(rates):
-    """Not measured at all, of no source, or never used: it is said."""
     with pytest.raises(WorkloadError, match="network"):
         build_world(replace(waves(), nic=rates), LIVES, Shape(machines=3, nic=True), 1)
 
 
 def test_a_world_without_memory_has_none():
-    """And one with memory has them beside the others."""
     assert MEMORY_RATIOS[0] not in measure(simulate(small_world(machines=3), RandomFeasible(1)))["steady"]
     assert set(MEMORY_RATIOS) <= measure(simulate(with_memory(0.6), RandomFeasible(1)))["steady"].keys()
 
@@ -131,7 +126,6 @@ def test_columns_of_memory(memory, columns):
 
 
 def test_the_load_of_memory_is_that_of_the_shape():
-    """Twice the load is twice the use of every instance that is not cut."""
     low, high = with_memory(0.2), with_memory(0.4)
     ratio = np.median(high.usage.scale[MEMORY] / low.usage.scale[MEMORY])
     assert ratio == pytest.approx(2.0, rel=0.05)

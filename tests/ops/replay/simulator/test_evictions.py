@@ -39,7 +39,6 @@ def run(name, every_minutes=5):
 
 
 def test_no_instance_leaves_while_all_fit():
-    """Batch has what prod does not ask for."""
     outcome = run("back")
     assert outcome.placed.tolist() == [0, 0, 0, 44, 60]
     assert outcome.evicted == []
@@ -71,7 +70,6 @@ def test_its_load_leaves_with_it():
 
 
 def test_it_does_not_run_while_it_waits():
-    """An instance runs from its last placement on."""
     fleet = run("full").fleet
     assert [fleet.running(minute).tolist() for minute in (31, 100, 170, 230)] == [[1], [1, 3], [1, 2], [1]]
 
@@ -85,7 +83,6 @@ def test_evictions_of_other_classes_are_not_batchs():
 
 
 def test_without_a_plan_all_stay():
-    """Then prod and batch have more than there is."""
     outcome = run("full", 0)
     assert outcome.evicted == []
     assert outcome.fleet.load[0, 0, 65] == 1.0 + 2.0 + 3.0

@@ -31,17 +31,14 @@ def test_the_factor_between_asked_and_used_is_learned_in_a_replay():
 
 
 def test_a_profile_that_does_not_go_by_it_learns_nothing():
-    """Nothing is observed for it."""
     assert outcome_of("kubernetes").learned is None
 
 
 def test_profiles_say_whether_they_learn():
-    """By the profile, or by one of its scores alone."""
     assert [learns_use(load_profiles().choose(name)) for name in ("windward", "seed")] == [True, False]
 
 
 def test_peaks_are_predicted_for_a_profile_that_counts_by_class():
-    """After a day the peak of prod is known, and that of batch is not in it."""
     small = world(
         [10.0],
         [(4.0, 3.0, 0, 1_500), (4.0, 2.0, 0, 1_500), *((0.1, 0.1, minute, 2) for minute in range(20, 1_500, 20))],
@@ -66,7 +63,6 @@ def simulate_without_classes(small):
 
 
 def test_peaks_are_written_every_five_minutes():
-    """As by the scorer that learns."""
     looked = []
     peaks = PredictedPeaks()
     policy = Observed(load_profiles().choose("kubernetes"))
@@ -89,7 +85,6 @@ def placed(small, rows):
 
 
 def test_each_instance_has_its_own_mean():
-    """After an hour both means are what it used, from sixty reports."""
     fleet = placed(world([10.0, 10.0], [(2.0, 3.0, 0, 180), (2.0, 0.5, 0, 180)]), [0, 1])
     for instance, used in ((0, 3.0), (1, 0.5)):
         usage = known(fleet, 60, instance, row=instance)

@@ -13,7 +13,6 @@ from ops.replay.simulator.true_fleet import Fleet
 from schemas.resources import MEMORY
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.ops.replay.small_worlds import small_world, world
-from tests.rows import each_row
 
 GIB = 2.0**30
 
@@ -59,7 +58,7 @@ def test_no_more_move_in_an_hour_than_the_limit(limited):
     assert 0 < measure(limited)["steady"]["moves"] <= 0.02
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("rebalance", "how", "count"),
     [
         pytest.param({}, {}, 1, id="the default"),

@@ -26,7 +26,6 @@ def run(kind):
 
 
 def test_prod_alone_has_no_batch():
-    """The others are refused for ever."""
     outcome = run(ProdAlone)
     assert (outcome.placed >= 0).tolist() == [True, True, False, False, False]
     assert (outcome.policy, outcome.fleet.lower.any()) == ("windward, prod alone", False)
@@ -64,7 +63,6 @@ def test_every_profile_but_the_baseline_is_moved_too(profiles, shares, expected)
 
 @pytest.mark.parametrize("batch", [0.0, 0.5])
 def test_a_recorded_placement_is_a_reference_where_it_is_known(batch):
-    """Of the recorded worlds of a run alone, with batch or without."""
     world = small_world(machines=2)
     world = with_batch(world, batch) if batch else world
     recorded = replace(world, placed_on=np.zeros(len(world.instances), np.int64))
@@ -74,7 +72,6 @@ def test_a_recorded_placement_is_a_reference_where_it_is_known(batch):
 
 
 def test_worlds_with_batch_have_references_of_their_own():
-    """And profiles that count by class take part with evictions, too."""
     by_class = parse_profile('[[filters]]\nuse = "fits"\nclasses = {}', "classes")
     plain = load_profiles(()).choose("seed")
     world = with_batch(small_world(machines=2), 0.5)

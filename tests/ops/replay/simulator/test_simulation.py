@@ -25,7 +25,6 @@ def profile(name="windward"):
 
 
 def policies():
-    """Two profiles and the references, fresh."""
     return [profile(), profile("kubernetes"), RandomFeasible(1), BestFitByPeak(1), Oracle(1)]
 
 
@@ -72,7 +71,6 @@ def test_a_refused_instance_asks_again_after_four_minutes():
 
 
 def test_each_try_is_one_decision():
-    """Of equal requests, which are one batch, each has its part of the time."""
     outcome = simulate(world([4.0, 4.0], [(1.0, 1.0, 0, 10)] * 6 + [(9.0, 1.0, 8, 10)]), profile())
     assert outcome.tries.tolist() == [1] * 6 + [58]
     assert len(outcome.decision_s) == outcome.tries.sum()
@@ -100,7 +98,6 @@ def test_agents_measure_no_more_than_the_capacity():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_seed_is_the_same_result(name):
-    """World and choices follow from the seed alone."""
     first = outcome_of(name)
     second = simulate(four_machines(), next(policy for policy in policies() if policy.name == name))
     assert on(first) == on(second)
@@ -219,7 +216,6 @@ def test_an_instance_that_asks_for_more_than_a_refused_one_is_not_ranked():
 
 
 def test_a_smaller_one_takes_the_place_of_a_larger_one():
-    """The least that was refused decides."""
     queue = Queue(MIXED)
     queue.take()
     queue.refused(1)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from ops.replay.workload import WorkloadError
 from ops.replay.worlds.workload_file import build, is_workload, read_workload
 from schemas.resources import CPU, MEMORY
-from tests.rows import each_row
 
 TABLES = {
     "machines": "machine,cores,mem_capacity_mib,labels\nm1,8,1024,zone=a\nm2,16,2048,zone=b\n",
@@ -96,7 +95,7 @@ def test_a_given_zero_differs_from_no_amount(tmp_path):
     assert read_workload(folder(tmp_path / "none", instances=cores)).request(0).given_amounts()[:2] == (0.0, None)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("table", "text", "message"),
     [
         ("machines", "machine,cores\nm1,8\nm1,9\n",
@@ -172,7 +171,6 @@ def test_a_given_zero_differs_from_no_amount(tmp_path):
     ],
 )  # fmt: skip
 def test_a_wrong_table_is_told_where(tmp_path, table, text, message):
-    """The message names file, column and row."""
     with pytest.raises(WorkloadError) as caught:
         read_workload(folder(tmp_path / "mine", **{table: text}))
     assert str(caught.value) == message
@@ -186,7 +184,7 @@ def arrays(**changed):
     }  # fmt: skip
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"cores": ["a"]}, "cores: expected numbers, got text"),
@@ -205,7 +203,6 @@ def arrays(**changed):
     ],
 )
 def test_a_wrong_array_is_told_where(tmp_path, changed, message):
-    """The message names file, array and row."""
     np.savez(tmp_path / "mine.npz", **arrays(**changed))
     with pytest.raises(WorkloadError) as caught:
         read_workload(tmp_path / "mine.npz")
@@ -225,7 +222,6 @@ def test_other_columns_are_ignored(tmp_path):
 
 @pytest.mark.parametrize("raw", [b"", b"PK\x03\x04garbage"])
 def test_a_damaged_file_is_no_workload(tmp_path, raw):
-    """Whoever reads it says what is wrong."""
     (tmp_path / "mine.npz").write_bytes(raw)
     assert not is_workload(tmp_path / "mine.npz")
     with pytest.raises(WorkloadError, match=r"^mine.npz: is no .npz of numpy: "):
@@ -249,7 +245,6 @@ def test_whatever_the_words_are_it_is_a_workload_or_one_error(priority_class, ki
 
 
 def test_a_missing_table_is_named(tmp_path):
-    """A folder without one of the three."""
     path = folder(tmp_path / "mine")
     (path / "usage.csv").unlink()
     with pytest.raises(WorkloadError, match=r"^mine: has no usage.csv$"):

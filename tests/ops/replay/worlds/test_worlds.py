@@ -42,7 +42,6 @@ def test_load_and_requests_are_those_asked_for(load, requests):
 
 
 def test_a_trace_without_load_is_refused():
-    """It cannot be scaled to any."""
     idle = replace(waves(), cpu=np.zeros_like(waves().cpu))
     with pytest.raises(WorkloadError, match=r"^waves: no instance uses any cpu$"):
         build_world(idle, without_file(), Shape(machines=2, days=1), 1)
@@ -98,7 +97,6 @@ def test_growing_instances_use_more_at_their_end():
 
 
 def test_unlike_machines_have_eight_to_128_cores():
-    """All sizes, in equal parts."""
     world = small_world(machines=18, unlike=True)
     assert sorted(world.capacity[CPU]) == sorted(2 * list(UNLIKE_CORES))
 
@@ -138,7 +136,6 @@ def test_batch_of_each_hour():
 
 
 def test_the_same_seed_is_the_same_stream():
-    """And another seed another."""
     again, other = with_batch(PROD, 0.5), with_batch(small_world(seed=4), 0.5)
     assert again.start.tolist() == BOTH.start.tolist()
     assert other.start.tolist() != BOTH.start.tolist()
@@ -191,6 +188,5 @@ def test_other_cells(cell_s, cells, expected):
 
 
 def test_steady_cells_have_steady_minutes():
-    """Where nothing changes nothing is made up."""
     found = minute_readings(np.full((1, 12), 0.4, np.float32), 300.0, np.random.default_rng(1))
     assert np.allclose(found, 0.4)

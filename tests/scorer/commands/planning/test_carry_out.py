@@ -24,8 +24,6 @@ STEPS = [
 
 
 class NoScorer(Client):
-    """Fails a test that makes a call."""
-
     def __init__(self):
         """It has no server."""
 
@@ -110,7 +108,6 @@ def test_a_plan_is_carried_out_in_its_order():
 
 
 def test_new_instances_are_placed_in_calls_of_bounded_size(monkeypatch):
-    """A scorer answers other queries in between."""
     monkeypatch.setattr(carrying, "PLACED_AT_ONCE", 2)
     scorer = Scorer()
     new = [Step("place", f"n{number}", request=read_request({"id": f"n{number}"})) for number in range(5)]
@@ -217,7 +214,6 @@ def test_an_instance_that_does_not_move():
 
 
 def test_what_may_succeed_later_is_tried_again():
-    """Only an answer that says so, and not for ever."""
     answers = []
 
     class Overtaken(Scorer):
@@ -286,7 +282,6 @@ def step(action, **more):
     ],
 )
 def test_each_step_has_a_way_back(one, calls):
-    """By the reservation that the step was about."""
     scorer = Scorer()
     assert undo([Outcome(0, one, "done", "m2", 9)], Calls(scorer, all_or_nothing=True)) == {}
     assert json.loads(json.dumps(scorer.calls)) == [[method, params] for method, params in calls]

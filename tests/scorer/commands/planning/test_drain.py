@@ -7,7 +7,6 @@ import pytest
 
 from schemas.process.settings import SettingsError
 from scorer.commands.planning.drain import main
-from tests.rows import each_row
 from tests.scorer.fleets import machine
 
 FILE = str(Path(__file__).parents[4] / "docs" / "examples" / "hot.json")
@@ -44,7 +43,6 @@ def test_what_stays_is_told_why(capsys):
 
 
 def test_an_empty_machine(capsys):
-    """There is nothing to move."""
     assert run(capsys, "a2") == "a2: only planned, nothing is changed; no instance is there\n"
 
 
@@ -71,12 +69,11 @@ def test_the_machines_that_are_the_cheapest_to_empty(capsys, tmp_path):
 
 
 def test_a_name_that_is_none(capsys):
-    """Exit code 1, with the name that was meant."""
     assert main(["--fleet-file", FILE, "a11"], {}) == 1
     assert "no machine 'a11'" in capsys.readouterr().err
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], "drain which machines?"),

@@ -13,7 +13,6 @@ from scorer.commands.planning.plan import main, undone, undone_words
 from scorer.commands.planning.wanted_file import read_text, read_wanted
 from scorer.planning.wanted import requests
 from scorer.planning.wanted.requests import InvalidWanted
-from tests.rows import each_row
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 FLEET = str(EXAMPLES / "hot.json")
@@ -102,7 +101,6 @@ ONE = {"id": "a", "cpu": 2, "memory": "1G"}
     ],
 )
 def test_the_forms(text):
-    """All are the same."""
     assert [(one.id, one.cpu) for one in read_wanted(text)] == [("a", 2.0), ("b", 1.0)]
 
 
@@ -111,7 +109,7 @@ def test_a_count_has_ids():
     assert read_wanted("[]") == []
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "it is empty; [] says that no instance is wanted"),
@@ -134,7 +132,6 @@ def test_a_count_has_ids():
     ],
 )
 def test_what_is_refused(text, message):
-    """The message names line and field."""
     with pytest.raises(InvalidWanted) as error:
         read_wanted(text)
     assert message in str(error.value)

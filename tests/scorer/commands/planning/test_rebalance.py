@@ -13,7 +13,6 @@ from scorer.client import Moving, UpdateResult, WindwardError
 from scorer.commands.planning.carry_out import Calls
 from scorer.commands.planning.rebalance import apply, main
 from scorer.commands.shared import ask
-from tests.rows import each_row
 from tests.scorer.commands.planning.test_carry_out import NoScorer
 from tests.scorer.planning.balance.test_by_overload import hot_and_cold
 from tests.scorer.rpc.test_results import Scorer as RpcScorer
@@ -122,11 +121,10 @@ def test_before_and_after(capsys, tmp_path):
 
 
 def test_nothing_to_do(capsys):
-    """Said in words, and the exit code is 0."""
     assert run(capsys, "--gain-min", "1").startswith("nothing is worth a move (3 machines, 3 instances")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--rule", "thresholds"], 'high: rule "thresholds" needs high and low'),
@@ -152,7 +150,6 @@ def test_wrong_usage_is_one_line(words, message):
 
 
 def test_each_of_several_rounds_is_asked_of_a_planner(capsys, monkeypatch):
-    """With the state of the answer before; the last one is printed."""
     scorer, asked = RpcScorer(hot_and_cold()), list[dict[str, Any]]()
 
     def answer(_, kind, method, params):

@@ -11,7 +11,6 @@ from schemas.rpc.request import Request
 from scorer.commands.placing import profiles as profiles_command
 from scorer.commands.placing import rank as rank_command
 from scorer.commands.shared.fleet_file import InvalidFleet, read_fleet
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 
 FLEET = {
@@ -87,7 +86,7 @@ def test_a_refused_machine_says_why_and_has_no_place(files, capsys):
     assert "1/2 feasible: 1 too much cpu used" in text
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("query", "message"),
     [
         ({"cpu": "many"}, "query: cpu: 'many' is not an amount"),
@@ -108,7 +107,7 @@ def test_a_wrong_query_is_one_line_that_names_the_field(files, query, message):
     assert message in str(caught.value)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"machines": [{"name": "a"}, {"name": "a"}]}, "machines: 'a' is listed twice"),
@@ -123,14 +122,12 @@ def test_a_wrong_query_is_one_line_that_names_the_field(files, query, message):
     ],
 )
 def test_a_wrong_fleet_names_machine_and_field(change, message):
-    """What cannot be read in a fleet file is named."""
     with pytest.raises(InvalidFleet) as caught:
         read_fleet(change)
     assert message in str(caught.value)
 
 
 def test_a_machine_that_only_the_ledger_knows_is_there_without_data():
-    """It can be seen and is never taken for idle."""
     offline = read_fleet({"machines": [], "instances": [{"id": "i", "machine": "ghost"}]})
     assert offline.snapshot.names == ("ghost",)
     assert not offline.snapshot.has_data.any()
@@ -174,7 +171,7 @@ def test_usage_of_instances_and_systems():
     assert not fleet(machine(usage={"cpu": 9})).snapshot.usages
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("entry", "said"),
     [
         ({"usage": 3}, "instances[i].usage: expected an object"),
@@ -195,7 +192,6 @@ def test_what_cannot_be_usage_is_named(entry, said):
 
 
 def test_a_machines_system_and_name_are_checked_too():
-    """Amounts of resources; a name of one line."""
     with pytest.raises(InvalidFleet, match=r"^m\.system: no resource 'tape'"):
         read_fleet({"machines": [machine("m", system={"tape": 1})]})
     with pytest.raises(InvalidFleet, match="more than one line"):

@@ -44,7 +44,6 @@ def test_a_debit_is_told_and_lowers_what_is_used():
 
 
 def test_lines_fit_a_terminal():
-    """Of eighty columns; a long source is wrapped below its resource."""
     found = answer(cpu=2)
     found.expected_from["cpu"] = "learned: 41% of what is asked, from the measured use of instances of its kind"
     lines = in_words(found, Screen(width=80))

@@ -17,14 +17,13 @@ from scorer.commands.placing.place import PlaceSettings
 from scorer.commands.placing.rank import RankSettings
 from scorer.commands.placing.ranked import candidates, ranking
 from scorer.commands.shared import ask
-from tests.rows import each_row
 
 
 def sent(*flags, kind=PlaceSettings):
     return load_settings(kind, "place", flags, {}).request()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("flags", "params"),
     [
         pytest.param([], {}, id="none"),
@@ -39,11 +38,10 @@ def sent(*flags, kind=PlaceSettings):
     ],
 )
 def test_what_is_given_is_sent_and_nothing_else(flags, params):
-    """Also a value that is the scorer's default: the caller has said it."""
     assert sent(*flags) == params
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("flags", "rules"),
     [
         (["--apart"], [{"topology": "machine"}]),
@@ -58,12 +56,11 @@ def test_what_is_given_is_sent_and_nothing_else(flags, params):
     ],
 )
 def test_members_apart(flags, rules):
-    """The limit is for the label, where there is one."""
     expected = [{"instances": {"cluster": "a"}, **rule} for rule in rules]
     assert sent("--cluster", "a", *flags)["anti_affinity"] == expected
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--apart"], "give --cluster"),
@@ -78,7 +75,6 @@ def test_members_apart_need(flags, message):
 
 
 def test_flags_win_over_the_file(tmp_path):
-    """What no flag says stays as the file has it."""
     file = tmp_path / "query.json"
     file.write_text(json.dumps({"cpu": 8, "top": 9, "dry_run": True, "kind": "redis"}))
     assert sent("--query", str(file)) == {"cpu": 8, "top": 9, "dry_run": True, "kind": "redis"}
@@ -120,7 +116,6 @@ def test_memory_without_a_unit_is_refused():
 
 @pytest.mark.parametrize("kind", [PlaceSettings, RankSettings, UpdateSettings])
 def test_a_flag_is_off_until_it_is_given(kind):
-    """No flag of a request has a default of its own."""
     given = {field.name for field in dataclasses.fields(kind)} & {*Request.__struct_fields__, "swap_role_with"}
     defaults = {field.name: field.default for field in dataclasses.fields(kind) if field.name in given - {"id"}}
     if kind is UpdateSettings:
@@ -173,7 +168,6 @@ def test_no_width_cuts_a_name_or_a_score(width):
 
 
 def test_a_name_longer_than_the_terminal_is_written_whole():
-    """It is what a deployer copies."""
     found = answer()
     found.candidates[0].machine = "m" * 100
     assert "m" * 100 in candidates(found, Screen(80))
@@ -187,7 +181,6 @@ def test_a_ranking_without_explanation_or_warnings_is_a_table_and_the_summary():
 
 
 def test_an_empty_list_of_names_is_no_line(capsys):
-    """So that a script counts none."""
     ask.tell(RankSettings(), [], lambda _, __: "")
     assert capsys.readouterr().out == ""
     ask.tell(RankSettings(), ["a"], lambda found, _: "\n".join(found))

@@ -102,7 +102,6 @@ class World:
         return 201
 
     def follow(self):
-        """Do what `windward pods` does."""
         self.seen_s = self.now_s
         self.ledger.expire()
         live = {one.id: one for one in self.ledger.live()}
@@ -131,8 +130,6 @@ class World:
 
 
 class Try(threading.Thread):
-    """One try to bind a pod."""
-
     def __init__(self, world, uid, node):
         super().__init__(daemon=True)
         self.world, self.uid, self.node = world, uid, node

@@ -74,7 +74,6 @@ def test_scores(names, given, top, wanted):
 
 
 def test_scores_are_whole_and_never_none():
-    """From 1 to 100: 0 is that of a node that is left out."""
     found = scored(ALL, rank(request(), inputs()), 500).scores
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     assert {type(one.score) for one in found} == {int}
@@ -147,7 +146,6 @@ def test_pods_on_their_way_count():
 
 
 def test_a_pod_that_is_tried_again_does_not_count_itself():
-    """Neither what was noted of it, nor what the ledger reserves for it."""
     given, pending = inputs(placed=(instance_of(request("u"), "n0", 1.0),)), AssumedPods()
     pending.note(instance_of(request("v"), "n1", NOW_S), NOW_S)
     overlay = pending.over(given.ledger, "u", NOW_S)

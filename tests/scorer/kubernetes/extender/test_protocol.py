@@ -34,12 +34,10 @@ ANSWERS = [
 
 @pytest.mark.parametrize(("answer", "body"), [row[1:] for row in ANSWERS], ids=[row[0] for row in ANSWERS])
 def test_an_answer_has_the_keys_of_go(answer, body):
-    """Each key is the name of the field in Go."""
     assert encode(answer) == body
 
 
 def test_a_question_is_read_as_it_is_sent():
-    """With managed fields, and with null for the nodes that are not sent."""
     found = read_args(ARGS)
     assert found.node_names == ["n1", "n2"]
     assert (found.pod.metadata.uid, found.pod.spec.scheduler_name) == ("u-1", "windward")

@@ -18,8 +18,6 @@ from tests.scorer.kubernetes.extender.test_extender import ALL, NOW_S, POD, inpu
 
 
 class Fleet:
-    """A fleet that stands still."""
-
     def __init__(self, given):
         self.lock, self.given, self.why, self.stale = threading.Lock(), given, "", False
 
@@ -40,8 +38,6 @@ class Fleet:
 
 
 class Scene:
-    """The verbs on such a fleet."""
-
     def __init__(self):
         self.fleet, self.metrics = Fleet(inputs()), Metrics()
         fleet = self.fleet

@@ -68,7 +68,6 @@ def test_the_body_is_that_of_a_load_watcher():
 
 
 def test_a_node_without_any_figure_is_left_out():
-    """And where that is the only one, nothing is known."""
     nothing = {"mean_of_cpu": {0: math.nan}, "std_of_memory": {0: math.nan}}
     found = answer_of(nodes_of(3, 3, **nothing))
     assert (set(found.body.data.nodes), found.left_out) == ({"n1"}, 1)
@@ -107,7 +106,6 @@ def test_the_clock_of_a_node_is_corrected():
 
 @pytest.mark.parametrize("ages_s", [(3.0, 30.0, 20.0), (1.0, 2.0), (900.0, 800.0)])
 def test_an_answer_holds_until_a_node_becomes_stale(ages_s):
-    """Until then it is made again equal, and just after it another."""
     snapshot = nodes_of(*ages_s)
     found = answer_of(snapshot)
     if found.silent:
@@ -209,7 +207,6 @@ def made(monkeypatch):
 
 
 def test_nothing_known_is_503(scene):
-    """Then alone: the plugins would keep an older answer for ever."""
     for path in ("/watcher", "/watcher/health", "/ready"):
         assert scene.get(path)[0] == 503
     assert scene.get("/live")[0] == 200

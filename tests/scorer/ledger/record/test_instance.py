@@ -33,7 +33,6 @@ from scorer.ledger.store.reconcile import difference
 from scorer.ledger.view.view import instance_of
 from scorer.planning.wanted.differences import as_wanted, changes, fixed, restoring
 from scorer.rpc.methods.update import changed
-from tests.rows import each_row
 
 FIRST = b'{"machine":"m","state":"reserved",'
 
@@ -121,7 +120,7 @@ def test_a_move_is_read_from_a_record():
     assert set(CHANGED_BY_A_MOVE) < set(Instance.__struct_fields__)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("one", "other", "same"),
     [
         ({"cpu": "500m"}, {"cpu": 0.5}, True),
@@ -156,7 +155,7 @@ def test_too_large_names_the_amount_and_the_limit():
     assert too_large((0.0, 0.0, *rest), 1e300) == "maxmemory: at most 1,125,899,906,842,624 bytes can be counted"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("limit", "added"),
     [
         (Limit(total("memory"), 1.0, ""), 1_000_000_000),
@@ -218,7 +217,7 @@ def test_a_request_without_rules_leaves_none_in_the_record():
     assert as_request(stored()) == Request(id="a", cpu=1.0)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("rule", "digest", "kept"),
     [
         ({}, "582ca9c2bbc4ed8d5b", b'"topology":"machine"}'),

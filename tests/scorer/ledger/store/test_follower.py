@@ -13,7 +13,6 @@ from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.reconcile import InventoryError, difference, read_inventory
 from scorer.ledger.store.scripts import SCRIPTS, script_text
-from tests.rows import each_row
 from tests.scorer.ledger.ledger_model import LedgerModel
 
 ONE = (1.0, *[0.0] * (len(RESOURCES) - 1))
@@ -125,7 +124,7 @@ def test_difference_tells_added_changed_gone_and_same():
     assert [one.id for one in everything.gone] == ["coming", "dead"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "word"),
     [
         ("{", "line 1"), ('[{"id": "a"', "not JSON"), ('{"id": "a"}', "machine"), ('{"machine": "m"}', "id"),
@@ -149,7 +148,7 @@ def test_a_list_and_lines_say_the_same():
 MADE = re.compile(r"^local function (\w+)", re.MULTILINE)
 
 
-@each_row("name", SCRIPTS)
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_has_the_functions_it_uses(name):
     """Each function of a script is used after it was made, and no name in capitals is left but those of the server."""
     text = script_text(name)

@@ -17,7 +17,6 @@ from scorer.ranking.filters.masters import Masters
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import PlacedFilter
 from scorer.ranking.rank import rank
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, request
 
 PROFILE = load_profiles().choose()
@@ -83,8 +82,8 @@ def test_placements_of_one_ranking_have_the_same_limits():
     assert limits(ranking, [1], msgspec.structs.replace(asked, id="another")) == first != []
 
 
-@each_row("masters", range(1, 12))
-@each_row("share", [0.0, 0.25, 1 / 3, 0.5, 1.0])
+@pytest.mark.parametrize("masters", range(1, 12))
+@pytest.mark.parametrize("share", [0.0, 0.25, 1 / 3, 0.5, 1.0])
 def test_the_masters_formula_is_below_the_share_and_at_least_one(masters, share):
     """The first is always allowed; with more, they stay below the share of the cluster's masters."""
     asked = request(id="i", cluster="shop", role="master", cluster_masters=masters)

@@ -177,7 +177,6 @@ def test_what_is_moving_is_seen_as_gone(rule):
 
 @pytest.mark.parametrize("rule", ["overload", "thresholds"])
 def test_an_empty_fleet(rule):
-    """Nothing to balance is an empty plan."""
     more = {"high": {"cpu": 60.0}, "low": {"cpu": 50.0}} if rule == "thresholds" else {}
     assert advised(fleet(), rule=rule, **more).steps == ()
 

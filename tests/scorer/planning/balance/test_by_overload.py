@@ -18,7 +18,6 @@ from scorer.ranking.profiles import rebalance_section
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from tests.effort import examples
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 
 
@@ -51,7 +50,7 @@ NEAR, FAR = (
 )
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("racks", "instances", "targets"),
     [
         ("112", [{}, NEAR | {"cpu": 2}, NEAR | {"on": 2}], {1: 2}),
@@ -175,7 +174,6 @@ def test_a_target_that_would_not_be_placed_on(cold):
 
 
 def test_bounds():
-    """So many in all, from one machine, to one machine."""
     assert len(moves(planned(hot_and_cold(), moves_max=1))) == 1
     assert len(moves(planned(hot_and_cold(), from_machine_max=1))) == 1
     targets = [target for *_, target in moves(planned(hot_and_cold(), to_machine_max=1, gain_min=0.0))]
@@ -206,7 +204,7 @@ def hot(**instance):
     return fleet(*machines, instances=[{"id": "i", "machine": "hot", "cpu": 3, "memory": GIB, **instance}])
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("instance", "bounds", "moved"),
     [
         pytest.param({}, {}, True, id="a GiB is copied in two seconds"),

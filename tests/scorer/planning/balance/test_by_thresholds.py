@@ -12,7 +12,6 @@ from scorer.planning.balance.rounds import Rounds, condition_of
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import Rebalancing
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 
 THRESHOLDS = {"high": {"cpu": 65.0}, "low": {"cpu": 45.0}}
@@ -88,7 +87,7 @@ def test_usage_of_production_has_thresholds_of_its_own():
     assert planned(hot(priority_class="batch"), **more).steps == ()
 
 
-@each_row(
+@pytest.mark.parametrize(
     "low, high, moves, told",
     [
         (0, 0, 3, ">threshold(27.50%)"),
@@ -131,7 +130,6 @@ def utilization():
     ],
 )
 def test_over_and_under(high, low, deviation, over, under):
-    """A machine without fresh data is neither."""
     found = over_and_under(utilization(), FRESH, high, low, deviation)
     assert [each.astype(int).tolist() for each in found] == [over, under]
 
@@ -155,7 +153,6 @@ NAMES = ("a", "b")
     ],
 )
 def test_rounds_in_a_row(rounds_over, seen, found):
-    """Of two machines, the other is always over and has a count of its own."""
     rounds = Rounds(condition_of(Rebalancing(rounds_over=rounds_over, over_s=600.0), 60.0))
     answers = [
         rounds.sources(NAMES, np.array([mark == "x", True]), 1_000.0 + 60 * n).tolist() for n, mark in enumerate(seen)

@@ -59,7 +59,6 @@ def found(tables):
     ],
 )
 def test_measured(tables, cpu):
-    """What no report says stays as expected."""
     assert found(tables) == (pytest.approx(cpu), 0.25, 100.0, True)
 
 

@@ -63,7 +63,6 @@ def test_what_comes_on_top(shares, amount, on_top):
 
 
 def test_the_hottest_has_the_highest_level():
-    """By both; a machine below the mean has none by variance."""
     some = loads([0.95, 0.5, 0.2])
     for objective in (LeastOverload(), LeastVariance()):
         assert objective.levels(some, some.now()).argmax() == 0

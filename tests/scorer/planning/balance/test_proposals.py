@@ -6,7 +6,6 @@ import pytest
 from schemas.messages.proposal import MoveProposal, read_proposal, write_proposal
 from scorer.ledger.record.instance import Instance, Moving
 from scorer.planning.balance.proposals import OUTCOMES, Term
-from tests.rows import each_row
 
 NOW_S = 1_000.0
 PROPOSAL = MoveProposal(
@@ -29,7 +28,7 @@ def settled(waiting, taken, ledger, memory, now_s=NOW_S):
     return memory.settle(waiting, taken, ledger, now_s, 600.0)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("raw", "ledger", "outcome"),
     [
         pytest.param(changed(), instance(), "", id="open"),
@@ -47,7 +46,7 @@ def settled(waiting, taken, ledger, memory, now_s=NOW_S):
         pytest.param(b'{"id":"\xff"}', instance(), "malformed", id="not UTF-8"),
     ],
 )
-@each_row("is_taken", [False, True])
+@pytest.mark.parametrize("is_taken", [False, True])
 def test_a_proposal(raw, ledger, outcome, is_taken):
     """One that ended is withdrawn from either list; one that is open is pending."""
     found = settled([] if is_taken else [raw], [raw] if is_taken else [], ledger, Term(7, 60.0))

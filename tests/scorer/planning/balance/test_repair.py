@@ -7,6 +7,7 @@ from functools import cache
 from math import ceil
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from scorer.planning.violations import violations
 from scorer.ranking.inputs import machines_of
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from tests.effort import examples
-from tests.rows import each_row
 from tests.scorer.fleets import IDLE, PROFILES, fleet, machine
 
 FREELY = {"moves_max": 999, "from_machine_max": 999, "to_machine_max": 999, "cluster_max": 999, "hour_max": 0.0}
@@ -225,7 +225,7 @@ OF_FOUR_RACKS = (
 )
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("machines", "instances", "moves", "left"),
     [
         # masters of six clusters on one rack, since the other was lost and is back
@@ -257,7 +257,7 @@ def test_scenes(machines, instances, moves, left):
     assert left or again.why == "no rule is broken"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("more", "moves"),
     [
         ({}, 3),
@@ -290,7 +290,7 @@ OF_REPLICAS = {"instances": {"cluster": "shop", "role": "replica"}}
 LOST = "a0=master a1=master a2=master b0=replica b1=replica b2=replica"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("said", "rules", "swaps", "moves"),
     [
         (LOST, [BY_RACK], 1, 0),  # a rack was lost and is back: one of three masters goes back

@@ -17,7 +17,6 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from tests.effort import examples
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, request
 
 
@@ -69,7 +68,6 @@ def test_what_may_be_there_once():
 
 
 def test_a_filter_over_the_fleet_is_asked_one_by_one():
-    """Anti-affinity over racks: one a rack."""
     racks = fleet(*(machine(f"m{n}", usage={"cpu": 1, "memory": 5}, labels={"rack": "ab"[n % 2]}) for n in range(4)))
     apart = {"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "x"}, "topology": "rack"}]}
     assert found(racks, cpu=0.1, memory=1, **apart).total == 2
@@ -84,7 +82,6 @@ def test_nothing_asked_has_no_limit():
 @settings(max_examples=examples(25, 500), deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["windward", "koordinator", "kubernetes", "trimaran", "seed"]))
 def test_it_is_what_placing_one_by_one_finds(seed, profile):
-    """For any fleet and request of which filters see one machine at a time."""
     rng = np.random.default_rng(seed)
     of = fleet(
         *(
@@ -103,7 +100,7 @@ def test_it_is_what_placing_one_by_one_finds(seed, profile):
     assert found(of, profile, **params).copies.tolist() == one_by_one(of, profile, **params)
 
 
-@each_row("copies", [1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 1000])
+@pytest.mark.parametrize("copies", [1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 1000])
 def test_any_number_is_found(copies):
     of = fleet(machine("m", float(copies) + 0.5, 10_000, usage={"cpu": 0, "memory": 5}))
     assert found(of, "kubernetes", cpu=1, memory=1).total == copies
@@ -157,7 +154,6 @@ def test_nothing_fits_and_nothing_was_placed():
 @pytest.mark.parametrize("profile", ["kubernetes", "windward"])
 @pytest.mark.parametrize("classes", [("prod", "prod"), ("prod", "batch")])
 def test_what_is_spread_at_once_is_near_to_one_by_one(profile, classes):
-    """Within a few per cent, whatever part of it; and the shares hold."""
     cores = tuple(float(cores) for cores in np.random.default_rng(1).integers(20, 60, 30))
     of = fleet(
         machine("old", 100, 1e4, usage=IDLE, operator={"cordon": True}),
@@ -237,7 +233,6 @@ def test_what_is_expected_is_in_the_mean_only_where_all_say_it():
 
 @given(st.lists(st.floats(0.01, 1e4), max_size=60), st.lists(st.sampled_from(["", "web", "db"]), max_size=3))
 def test_a_cycle_is_short_and_has_every_kind(sizes, names):
-    """So many kinds at most, each at least once in a cycle."""
     mix = mix_of([placed(size, kind=name) for size in sizes for name in names or [""]], 0.0)
     assert len(mix.kinds) <= KINDS_MAX
     assert all(kind.cycle >= 1 for kind in mix.kinds)

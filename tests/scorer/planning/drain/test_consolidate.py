@@ -17,7 +17,6 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from scorer.ranking.tables import Tables
 from tests.effort import examples
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 
 
@@ -66,7 +65,7 @@ def test_the_cheapest_first():
     assert len(found.drained.moves) == 3
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("of", "how", "expected"),
     [
         pytest.param(four(labels={"movable": "false"}), {}, ["m1"], id="one may not move"),

@@ -19,7 +19,6 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import rank
 from tests.effort import examples
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 
 IDLE = {"cpu": {"mean": 1, "std": 0.2}, "memory": 5}
@@ -72,7 +71,7 @@ def test_a_profile_without_the_filter_gets_it():
     assert drain(["gone"], of.inputs(Profile("bare"))).moves[0].target in ("a", "b")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("instance", "how", "target"),
     [
         pytest.param({}, {}, "a", id="it goes to the best"),
@@ -87,7 +86,6 @@ def test_a_profile_without_the_filter_gets_it():
     ],
 )
 def test_one_instance(instance, how, target):
-    """Where it goes, or that it stays."""
     mate = {"id": "mate", "machine": "a", "cpu": 0.1, "cluster": "shop", "ports": [7000]}
     busy = {"id": "busy", "machine": "b", "cpu": 3}
     found = drained(small({"id": "i", "cpu": 2, **instance}, mate, busy), profile="kubernetes", **how)
@@ -98,7 +96,7 @@ def test_one_instance(instance, how, target):
 TWO_MASTERS = [{"id": f"m{n}", "cluster": "c", "role": "master", "cluster_masters": 4} for n in range(2)]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("instance", "mates", "other", "why"),
     [
         pytest.param({"cluster": "c", "role": "master", "cluster_masters": 4}, TWO_MASTERS, {},
@@ -125,7 +123,6 @@ TWO_MASTERS = [{"id": f"m{n}", "cluster": "c", "role": "master", "cluster_master
     ],
 )  # fmt: skip
 def test_what_stays_is_told_why(instance, mates, other, why):
-    """In words, for each thing that may keep an instance where it is."""
     there = [{"machine": "b", "cpu": 0.1, "memory": 1, **mate} for mate in mates]
     own = {"id": "i", "machine": "gone", "cpu": 1, "memory": 1, **instance}
     of = fleet(machine("gone", 8, 100, usage=IDLE), machine("b", 8, 100, usage=IDLE, **other), instances=[own, *there])
@@ -151,7 +148,7 @@ TOGETHER = {"labels": {"app": "x"}, "affinity": [{"instances": {"app": "x"}}]}
 CACHE, WEB = {"labels": {"app": "c"}}, {"labels": {"app": "w"}, "affinity": [{"instances": {"app": "c"}}]}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("instances", "moved", "machines"),
     [
         pytest.param([TOGETHER | {"cpu": 1}] * 3, 3, 1, id="near each other"),
@@ -178,7 +175,7 @@ CACHE, WEB = {"labels": {"app": "c"}}, {"labels": {"app": "w"}, "affinity": [{"i
                       {"labels": {"app": "d"}, "cpu": 1}], 3, 1, id="a chain"),
     ],
 )  # fmt: skip
-@each_row("profile", ["windward", "kubernetes"])
+@pytest.mark.parametrize("profile", ["windward", "kubernetes"])
 def test_what_must_be_together_moves_together(instances, moved, machines, profile):
     """All of a group, in an order in which each may go, or none of it."""
     of = small(*({"id": f"i{n}", **one} for n, one in enumerate(instances)))
@@ -300,14 +297,12 @@ def lost(*instances, left=2, profile="kubernetes"):
 
 @pytest.mark.parametrize("profile", ["kubernetes", "windward", "seed"])
 def test_instances_are_placed_on_those_that_are_left(profile):
-    """Alike ones and others; each sees those before it."""
     found, trial = lost({"id": "a", "cpu": 3}, {"id": "b", "cpu": 3}, {"id": "c", "cpu": 2}, profile=profile)
     assert (found.placed, found.homeless) == (3, ())
     assert {name: len(trial.overlay.held_on(name)) for name in ("b0", "b1", "gone")} == {"b0": 2, "b1": 1, "gone": 0}
 
 
 def test_the_largest_first_and_the_rest_is_homeless():
-    """Promises count: 16 cores are left for 18."""
     found, _ = lost(*({"id": f"i{n}", "cpu": cpu} for n, cpu in enumerate([2, 8, 8])))
     assert (found.placed, found.homeless) == (2, ("i0",))
 

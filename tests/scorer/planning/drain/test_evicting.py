@@ -9,7 +9,6 @@ from scorer.planning.drain.evicting import evicting
 from scorer.ranking.inputs import class_sums
 from scorer.ranking.profiles.profile_file import parse_profile
 from tests.effort import examples
-from tests.rows import each_row
 from tests.scorer.classes.test_by_class import one
 from tests.scorer.fleets import fleet, machine
 
@@ -32,7 +31,7 @@ def advice(*instances, machines=(), **more):
     return evicting(fleet(there, *machines, instances=list(instances)).inputs(PROFILE))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "instances", "expected"),
     [
         ("all fit", [one("p", 8, 2), one("b", 3, 1, "batch")], ""),
@@ -47,7 +46,6 @@ def advice(*instances, machines=(), **more):
     ],
 )  # fmt: skip
 def test_who_leaves(name, instances, expected):
-    """In the order in which they should."""
     assert " ".join(each.instance.id for each in advice(*instances).evicted) == expected
 
 

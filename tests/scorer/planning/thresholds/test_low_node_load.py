@@ -28,7 +28,6 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing
 from scorer.ranking.rank import rank
 from scorer.ranking.tables import Tables
-from tests.rows import each_row
 
 FILE = json.loads((Path(__file__).parent / "cases" / "koordinator_low_node_load.json").read_text())
 NAMES = {"cpu_millicores": "cpu", "memory_bytes": "memory", "pods": INSTANCES, "example.com/foo": "nic"}
@@ -137,15 +136,13 @@ def by_filters(fleet, pool, pods):
     return fits
 
 
-@each_row("case", rows("balance"))
+@pytest.mark.parametrize("case", rows("balance"))
 def test_balance(case):
-    """As many pods leave as in the peer's test."""
     assert len(balance(case["inputs"])) == case["expected"]["pods_evicted"]
 
 
 @pytest.mark.parametrize("case", rows("eviction_reason"))
 def test_the_reason(case):
-    """In the peer's words."""
     inputs = case["inputs"]
     side = "prod" if inputs["prod"] else "node"
     percents = renamed(inputs["prod_high_thresholds_percent" if inputs["prod"] else "high_thresholds_percent"]) or {}
@@ -207,7 +204,6 @@ def test_the_machines_of_a_pool(case):
 
 @pytest.mark.parametrize("case", rows("sort_nodes"))
 def test_the_order_of_sources(case):
-    """By the weighted share of what they have that is used."""
     inputs = case["inputs"]
     names = list(inputs["allocatable"])
 
@@ -221,7 +217,6 @@ def test_the_order_of_sources(case):
 
 @pytest.mark.parametrize("case", rows("node_usage_score"))
 def test_the_score_of_a_source(case):
-    """In whole numbers."""
     inputs = case["inputs"]
     names = list(inputs["usage"])
     score = usage_score(*([inputs[key].get(name, 0) for name in names] for key in ("usage", "capacity", "weights")))
@@ -245,7 +240,6 @@ def ordered(inputs):
 
 @pytest.mark.parametrize("case", rows("eviction_order", "sort_pods"))
 def test_the_order_of_instances(case):
-    """The first to go first."""
     assert ordered(case["inputs"]) == case["expected"]["order"]
 
 

@@ -15,7 +15,6 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from tests.effort import examples
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 
 IDLE = {"cpu": {"mean": 1, "std": 0.2}, "memory": 5}
@@ -42,7 +41,7 @@ FAR = "not near the instances asked for"
 SAME = {"id": "i", "cpu": 2, "memory": 1, "labels": {"app": "x"}, "role": "replica"}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("change", "step"),
     [
         pytest.param({}, None, id="as it is"),
@@ -204,7 +203,7 @@ APART = {"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "x"}}]}
 ONE_WAY = {"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "y"}}]}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("wanted", "moves"),
     [
         pytest.param([APART] * 2, 1, id="two that avoid each other"),
@@ -220,7 +219,7 @@ ONE_WAY = {"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "y"}}
         pytest.param([APART | {"machine": "m1"}, APART], 1, id="one is named elsewhere"),
     ],
 )  # fmt: skip
-@each_row("profile", ["windward", "kubernetes"])
+@pytest.mark.parametrize("profile", ["windward", "kubernetes"])
 def test_who_leaves_counts_no_more_at_its_source(wanted, moves, profile):
     """As many move as must, and the plan that was carried out has nothing left to do."""
     machines = [machine(f"m{n}", 80, 1000, usage=IDLE, labels={"rack": f"r{n}"}) for n in range(4)]
@@ -241,7 +240,7 @@ def near(app, **more):
     return {"affinity": [{"instances": {"app": app}}], **more}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("wanted", "targets"),
     [
         pytest.param({"x": near("y"), "y": {"machine": "m1"}}, {"y": "m1", "x": "m1"}, id="one that stays"),
@@ -253,7 +252,6 @@ def near(app, **more):
     ],
 )  # fmt: skip
 def test_nobody_is_left_alone_by_a_later_move(wanted, targets):
-    """Who must be near it moves too, or is refused."""
     machines = [machine(f"m{n}", 80, 1000, usage=IDLE, labels={"big": "yes"} if n < 3 else {}) for n in range(4)]
     some = [{"id": app, "cpu": 1, "memory": 1, "labels": {"app": app}} for app in wanted]
     of = fleet(*machines, instances=[one | {"machine": "m0"} for one in some])

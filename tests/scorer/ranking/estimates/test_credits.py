@@ -10,7 +10,6 @@ from schemas.tables.learned import Learned
 from scorer.ledger.record.instance import copy_with
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.profiles.profile import LoadModel
-from tests.rows import each_row
 from tests.scorer.fleets import STATISTICS, fleet, machine, see
 
 HOUR = {"windows_s": [300, 900, 3600]}
@@ -24,7 +23,7 @@ def credit(model, window=3600, *, machines=None, **instance):
     return float(see(offline, None, LoadModel(window=window, credits=model)).mean[0, 0])
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("window_s", "ago_s", "expected"),
     [
         (3600, 0, 4.0),
@@ -57,7 +56,6 @@ def test_an_instance_not_confirmed_started_counts_in_full(state):
 
 
 def test_a_warming_machine_absorbs_by_the_slots_it_has():
-    """With ten slots filled, five of them after the start, half is absorbed."""
     thin = {"cpu": {"mean": 0, "filled": 10, "coverage": 10 / 360}, "memory": 0}
     host = machine("m", windows={"300": thin, "900": thin, "3600": thin})
     placed = [{"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 50}]
@@ -97,7 +95,7 @@ NOON = 1_700_049_600.0
 HOUR_S = 3600.0
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("what", "placed_ago_s", "today_ago_s", "yesterday_ago_s", "expected"),
     [
         ("started after both peaks", 60, 5 * HOUR_S, 15 * HOUR_S, (6, 5)),
@@ -169,7 +167,7 @@ def test_a_credit_only_falls_with_time(ago_s, more_s):
     assert 0 <= later <= first + 1e-9 <= 4 + 1e-9
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("what", "instance", "cpu", "memory"),
     [
         ("not reported", {}, 0.75 * 2.0, 0.75 * 4.0),

@@ -11,7 +11,6 @@ from scorer.ranking.inputs import machines_of
 from scorer.ranking.profiles.profile import LoadModel, Profile, ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.tables import Tables
-from tests.rows import each_row
 from tests.scorer.fleets import STATISTICS, fleet, machine, ranked, see
 
 HOUR = {"windows_s": [300, 900, 3600]}
@@ -27,7 +26,7 @@ def mean(started_ago_s, ended_ago_s, shorter=0.0, window=3600, **more):
     return float(see(fleet(host, leavers=[left], **HOUR), None, model).mean[0, 0])
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("what", "started_ago_s", "ended_ago_s", "expected"),
     [
         ("ran the whole hour and ended just now", 7200, 0, 4.0),

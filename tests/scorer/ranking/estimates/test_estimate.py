@@ -7,11 +7,10 @@ from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.explanation.explain import answer
 from scorer.ranking.profiles.profile import LoadModel
 from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, ranked, request, scores, see
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("estimate", "asked", "cpu"),
     [
         (Estimate(), {"cpu": 4, "limits": {"cpu": 8}}, 4),

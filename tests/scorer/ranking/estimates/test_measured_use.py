@@ -31,7 +31,6 @@ from scorer.ranking.estimates.measured_use import (
     octave_of,
     octaves_of,
 )
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 
 R = len(RESOURCES)
@@ -85,10 +84,9 @@ LIES = {
 }
 
 
-@each_row("lie", LIES)
-@each_row("seed", range(3))
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("seed", range(3))
 def test_a_tenth_of_the_machines_lies(lie, seed):
-    """No kind's mean moves by more than 0.05."""
     kinds, use, rows, _ = made_up(seed)
     true = learned_means(added({}, measured(kinds, use, rows), KINDS, 0.0))
     rng = np.random.default_rng(seed)
@@ -112,7 +110,7 @@ def told_by(liars, use, of, rows, lie):
     return np.clip(told, 0.0, USE_MAX)
 
 
-@each_row("seed", range(3))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_tenth_of_the_machines_lies_and_knows_the_rule(seed):
     """They say as much too much, or too little, of one kind as is just believed: its mean moves by at most 0.31.
 
@@ -297,7 +295,6 @@ def test_one_size_is_in_the_octave_of_the_column(cores):
 
 
 def test_a_fleet_without_reports_has_no_measured_instances():
-    """Nothing is learned there: the factor stays 1."""
     state = fleet(machine("m1"))
     placed = state.ledger.take(*(np.zeros(0, np.int64),) * 2)
     assert measured_instances(state.snapshot, placed, np.full((R, 1), np.inf)) is None
@@ -323,7 +320,6 @@ def test_usage_that_a_machine_cannot_have_is_no_evidence(cores, used, counts):
 
 
 def test_factors_and_deviations_are_published_with_their_error():
-    """Within 0.05 to 1.5, however much instances use."""
     hosts = [machine(f"m{number}", 10, usage={"cpu": 5}) for number in range(25)]
     instances = [
         {"id": f"i{number}", "machine": f"m{number}", "cpu": 2, "kind": "low" if number % 2 else "high",

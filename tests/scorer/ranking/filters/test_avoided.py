@@ -23,7 +23,6 @@ from scorer.planning.wanted.wanted import compare
 from scorer.ranking.filters.affinity import AntiAffinity
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.effort import examples
-from tests.rows import each_row
 from tests.scorer.fleets import IDLE, fleet, machine, passes, request, why
 from tests.scorer.rpc.test_results import Scorer
 
@@ -36,7 +35,7 @@ def never_beside(topology="machine", **whom):
     return [{"instances": whom or {"app": "cart"}, "topology": topology}]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("rule", "asked", "expected"),
     [
         (never_beside(), {"labels": {"app": "cart"}}, "b c d"),
@@ -60,7 +59,7 @@ def test_who_is_kept_away(rule, asked, expected):
     assert passes(AntiAffinity(), *machines, machine("d"), instances=instances, **asked) == expected
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("others", "labels", "carts", "expected"),
     [
         (1, {"app": "cart"}, "", "a b c d"),
@@ -98,7 +97,7 @@ def test_as_many_as_allowed_are_placed_at_once():
     assert scorer.ask("place", id="r", **query)["reason"] == "0/3 feasible: 3 near instances that avoid it"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("limit", "members", "to", "placed"),
     [
         ({"share": 0.5}, "m0 m1 m1", "m3", 0),  # three of four in its rack, though it is on two machines
@@ -174,7 +173,7 @@ def shop(topology="machine"):
     return scorer
 
 
-@each_row(("topology", "allowed"), [("machine", {"m1", "m2"}), ("rack", {"m2"})])
+@pytest.mark.parametrize(("topology", "allowed"), [("machine", {"m1", "m2"}), ("rack", {"m2"})])
 def test_every_query_upholds_it(topology, allowed):
     """Of one instance, of many alike and unlike, of a move, of room; what is no cart goes there as before."""
     scorer = shop(topology)
@@ -195,7 +194,6 @@ def test_every_query_upholds_it(topology, allowed):
 
 
 def test_a_rule_in_the_same_batch_binds():
-    """Those before in the list are there for those after."""
     of = fleet(machine("a", usage={"cpu": 0, "memory": 0}), machine("b", usage={"cpu": 9, "memory": 9}))
     trial = Trial(of.inputs(PROFILES.choose("kubernetes")))
     trial.propose(request(id="db", cpu=1, anti_affinity=never_beside()), "a", "db")

@@ -8,11 +8,10 @@ from schemas.messages.operator import InvalidOperatorFacts, OperatorFacts, effec
 from scorer.placement.offers.placement import limits
 from scorer.ranking.filters.fits import Fits, RatioWhere
 from scorer.ranking.scores.global_variance import GlobalVariance
-from tests.rows import each_row
 from tests.scorer.fleets import BUSY, IDLE, allowed, fleet, machine, passes, ranked, request, scores, see, told, why
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "asked", "plugin", "expected"),
     [
         ("both are left", {"cpu": 2, "memory": 20}, Fits(), "idle promised"),
@@ -84,7 +83,7 @@ def fits(plugin, cpu, promised, used=1.0, **of):
     return allowed(plugin, fleet(host, instances=there), request(cpu=cpu))["m"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("what", "plugin", "of", "most"),
     [
         ("no ratio", Fits(), {}, 10.0),
@@ -146,7 +145,6 @@ def test_a_larger_ratio_never_refuses_more(ratio, promised, asked):
     ],
 )
 def test_a_ratio_out_of_range_is_refused(given_):
-    """By name, in a profile as in an operator's entry."""
     with pytest.raises(ValueError, match=next(iter(given_))):
         Fits(**given_)
     if "ratio" in given_:

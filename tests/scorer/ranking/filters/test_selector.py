@@ -9,11 +9,10 @@ from schemas.rpc.request import InvalidRequest, Preference, Request
 from scorer.ranking.filters.selector import Selector
 from scorer.ranking.formulas.selectors import REQUIREMENTS_MAX, Requirement, check_selectors, parse_selector
 from scorer.snapshot.rules import LabelColumn
-from tests.rows import each_row
 from tests.scorer.fleets import machine, passes
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("selector", "expected"),
     [
         ("rack=r1", "a"),
@@ -42,7 +41,7 @@ def test_selector(selector, expected):
     assert passes(Selector(), *machines, selector=selector) == expected
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("selector", "expected"),
     [
         ("rack=", "empty"),
@@ -101,7 +100,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@each_row("text", REFUSED)
+@pytest.mark.parametrize("text", REFUSED)
 def test_a_selector_that_cannot_be_parsed_is_named(text):
     """The error names the field and the part that cannot be read."""
     with pytest.raises(InvalidRequest, match="selector: cannot read"):
@@ -150,6 +149,5 @@ def test_requirements_are_counted_over_all_selectors_of_a_request():
     ids=str,
 )
 def test_a_requirement_is_asked_of_each_distinct_value(requirement, wanted):
-    """The third machine has no such label."""
     assert requirement.holds(LabelColumn(("1", "2"), np.array([0, 1, -1]))).tolist() == wanted
     assert requirement.holds(LabelColumn((), np.array([-1]))).tolist() == [requirement.operator in ("!=", "notin")]

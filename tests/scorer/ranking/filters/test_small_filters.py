@@ -12,7 +12,6 @@ from scorer.ranking.filters.memory_pressure import MemoryPressure
 from scorer.ranking.filters.ports import Ports
 from scorer.ranking.filters.taints import Taints
 from scorer.ranking.filters.warming import Warming
-from tests.rows import each_row
 from tests.scorer.fleets import IDLE, machine, passes, why
 
 REDIS = {"instances": {"app": "redis"}}
@@ -21,7 +20,7 @@ REDIS = {"instances": {"app": "redis"}}
 RACK = {"instances": {"app": "redis"}, "topology": "rack"}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("plugin", "asked", "expected"),
     [
         (near.Affinity(), {"affinity": [REDIS]}, "a"),
@@ -89,7 +88,7 @@ def test_a_named_machine_is_the_only_one():
     assert passes(MachineName(), *machines, machine="nowhere") == ""
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("there", "total", "passed"),
     [(0, 1, True), (0, 2, True), (1, 3, False), (1, 4, False), (1, 5, True), (2, 6, False), (2, 7, True)],
 )
@@ -148,7 +147,6 @@ def test_taints(tolerations, expected):
 
 
 def test_warming_is_off_until_a_coverage_is_asked_for():
-    """By default a warming machine passes; half a window may be required."""
     thin = machine("m", usage={"cpu": {"mean": 1, "coverage": 0.4}})
     assert passes(Warming(), thin) == "m"
     assert passes(Warming(coverage_min=0.5), thin) == ""

@@ -16,7 +16,6 @@ from scorer.ranking.profiles.catalogue import Profiles
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
 from tests.effort import examples
-from tests.rows import each_row
 from tests.scorer.fleets import IDLE, PROFILES, fleet, machine, passes, request, why
 from tests.scorer.rpc.test_results import Scorer
 
@@ -32,7 +31,7 @@ def skew(most, topology, whom=None):
     return far(topology, whom or FOO, skew=most)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("rules", "there", "asked", "expected"),
     [
         ([skew(1, "zone")], "", {}, "a b x y"),
@@ -82,7 +81,7 @@ def test_a_machine_without_the_label_is_refused_in_words():
     ]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("share", "there", "expected"),
     [
         (0.5, "", "a b x y"),
@@ -104,7 +103,9 @@ def test_a_share_of_the_members(share, there, expected):
     assert passes(AntiAffinity(), *machines, instances=instances, **asked) == expected
 
 
-@each_row(("limit", "expected"), [({"skew": 1}, "x y"), ({"share": 0.4}, "x y"), ({"skew": 2}, "a b x y")])
+@pytest.mark.parametrize(
+    ("limit", "expected"), [({"skew": 1}, "x y"), ({"share": 0.4}, "x y"), ({"skew": 2}, "a b x y")]
+)
 def test_the_rule_of_one_there_binds(limit, expected):
     """A new member without rules is placed as if it had the rule of those there; a stranger goes anywhere."""
     machines = [machine(name, labels={"rack": zone}) for name, zone in ZONE.items()]
@@ -179,7 +180,7 @@ def test_a_batch_is_spread_and_says_what_is_missing():
     )
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("rule", "expected"),
     [({"skew": 1}, 7), ({"share": 0.5}, 7), ({"topology": "machine", "skew": 1}, 7), ({"topology": "machine"}, -9)],
 )
@@ -190,7 +191,7 @@ def test_the_script_needs_the_whole_ledger(rule, expected):
     assert expected_change(7, asked, ledger) == expected
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("field", "rule", "message"),
     [
         ("anti_affinity", far(skew=1, share=0.5), "a rule has one limit"),
@@ -215,7 +216,7 @@ def test_more_rules_than_a_request_may_have():
 FILTER = '[[filters]]\nuse = "anti_affinity"\n'
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("[[rules]]\nat_most = 3", "line 1: rules: the filter anti_affinity upholds them"),

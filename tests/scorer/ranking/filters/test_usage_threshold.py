@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from scorer.ranking.filters.usage_threshold import UsageThreshold
 from tests.effort import examples
-from tests.rows import each_row
 from tests.scorer.fleets import BUSY, IDLE, fleet, machine, passes, request, verdicts, why
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "rules", "usage", "asked", "passed"),
     [
         ("below", {"thresholds": {"cpu": 0.8}}, {"cpu": 7, "memory": 0}, {"cpu": 1}, True),
@@ -65,7 +64,7 @@ def test_usage_threshold(name, rules, usage, asked, passed):
     assert passes(UsageThreshold(**rules), one, **asked) == ("m" if passed else "")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "priority_class", "usage", "passed"),
     [
         ("prod goes to the general threshold", "prod", {"cpu": 7.9, "memory": 0}, True),
@@ -90,7 +89,7 @@ def test_usage_threshold_sees_credits():
     assert passes(plugin, machine("m", usage={"cpu": 2}), instances=instances, cpu=1) == "m"
 
 
-@each_row(("instead", "passed"), [(False, ""), (True, "own")])
+@pytest.mark.parametrize(("instead", "passed"), [(False, ""), (True, "own")])
 def test_a_machines_own_threshold_is_of_its_resource(instead, passed):
     """An operator's threshold of one machine replaces the profile's there; with `instead` its whole group."""
     own = {"thresholds": {"memory": 0.5}}
@@ -166,7 +165,7 @@ def test_prod_thresholds_are_for_prod_newcomers():
     assert passes(replace(plugin, instead=False), one, instances=prod, cpu=1, priority_class="prod") == "m"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "prod", "said", "refused"),
     [
         ("as measured of its instances", {"usage": {"cpu": 2}}, {}, []),

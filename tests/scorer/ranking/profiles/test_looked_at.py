@@ -17,7 +17,6 @@ from scorer.planning.capacity.room import room
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.looked_at import DEMANDS
 from scorer.ranking.profiles.profile_file import parse_profile
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.rpc.test_results import Scorer
 
@@ -65,7 +64,7 @@ PATHS = {
 }
 
 
-@each_row("field", DEMANDS)
+@pytest.mark.parametrize("field", DEMANDS)
 def test_it_is_refused(field):
     """On every path, naming the field, the profile and the filter; a profile with the filter answers."""
     name, value = ASKED[field]

@@ -22,7 +22,6 @@ from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
 from scorer.ranking.scores.low_risk_overcommitment import LowRiskOvercommitment
 from scorer.ranking.scores.requested_to_capacity_ratio import RequestedToCapacityRatio
 from scorer.ranking.scores.target_load_packing import TargetLoadPacking
-from tests.rows import each_row
 
 
 def test_a_profile_is_read_with_every_sight_of_its_own():
@@ -38,14 +37,13 @@ def test_a_profile_is_read_with_every_sight_of_its_own():
 
 
 def test_a_profile_has_at_most_32_scores():
-    """The loops of the library have room for so many."""
     one = '[[scores]]\nuse = "least_allocated"\n'
     assert len(parse_profile(one * 32, "many").scores) == 32
     with pytest.raises(ProfileError, match="expected at most 32 scores, got 33"):
         parse_profile(one * 33, "many")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
         ('"fresh"', '"freash"', 8, "filters[1].use: no filter 'freash'; there are"),
@@ -133,7 +131,7 @@ def test_effective_settings_are_complete():
     assert shown["scores"][1]["credits"] == "none"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("lines", "message"),
     [
         ('rule = "often"', "rebalance.rule: no such choice: 'often'; there are overload, thresholds"),
@@ -194,7 +192,7 @@ def test_the_limit_of_an_hour():
     assert Rebalancing(hour_max=0).in_hour(20) is None
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("kind", "settings"),
     [
         (UsageThreshold, {"thresholds": {"cpu": 1.1}}),

@@ -145,8 +145,6 @@ def test_no_column_can_be_written(name):
     ],
 )
 def test_nothing_that_a_method_gives_can_be_written(take):
-    """Neither can what is read by a method, of some machines or of all."""
-
     def writes(asked, machines):
         take(machines)[...] = 0
         return np.zeros(3)

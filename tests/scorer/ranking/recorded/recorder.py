@@ -57,8 +57,6 @@ QUICK = (0, 1, 27, 36, 37)
 
 @dataclass(frozen=True)
 class Found:
-    """What is recorded of one ranking."""
-
     rows: tuple[int, ...]
     totals: tuple[float, ...]
     refused: bytes

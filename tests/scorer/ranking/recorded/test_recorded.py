@@ -53,7 +53,6 @@ def check(of, file, parts):
 
 
 def test_rankings_are_as_recorded():
-    """Of a few worlds; the long run has all."""
     assert not check(recorder, FILE, recorder.QUICK)
 
 

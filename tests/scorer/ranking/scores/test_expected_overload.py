@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scorer.ranking.formulas.overload import expected_excess, upper_tail
 from scorer.ranking.scores.expected_overload import ExpectedOverload
 from tests.effort import examples
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, request, score_told, scores
 
 
@@ -27,7 +26,7 @@ def growth(load, std, added, **how):
     return overload(load + added, after, limit) - overload(load, before, limit)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("what", "load", "std", "asked", "how"),
     [
         ("far below the limit", 0.2, 0.02, 1.0, {}),
@@ -54,7 +53,6 @@ def test_the_growth_is_that_of_the_formula(what, load, std, asked, how):
 
 
 def test_far_from_the_limit_the_even_fleet_is_preferred_and_near_it_the_cool_machine():
-    """Without heat the growth of variance decides; a restless one comes last."""
     calm = {"cpu": {"mean": 3, "std": 0.1}, "memory": 0}
     busy = {"cpu": {"mean": 5, "std": 0.1}, "memory": 0}
     found = scores(ExpectedOverload(), fleet(machine("calm", usage=calm), machine("busy", usage=busy)), request(cpu=1))
@@ -164,6 +162,5 @@ def test_the_expected_excess_is_right_far_out_and_falls():
 
 
 def test_what_is_not_known_stays_unknown():
-    """NaN in, NaN out; infinities give the limits."""
     assert np.isnan(expected_excess(np.array([np.nan]))).all()
     assert expected_excess(np.array([np.inf])).tolist() == [0.0]

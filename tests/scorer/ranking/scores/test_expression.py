@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.ranking.scores.expression import BY_RESOURCE, Expression
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, ranked, score_told
 
 ROOMY = machine("roomy", capacity={"cpu": 8, "memory": 100e9}, usage={"cpu": 6, "memory": 20e9})
@@ -13,7 +12,7 @@ SMALL = machine("small", capacity={"cpu": 8, "memory": 50e9}, usage={"cpu": 2, "
 SILENT = machine("silent", capacity={"cpu": 8, "memory": 50e9}, usage={})
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("value", "roomy", "small"),
     [
         ("allocatable.memory - taken.memory", 80e9, 40e9),
@@ -52,7 +51,7 @@ def raw_maxima(value):
     return {name: each["amount"] for name, each in found.items()}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("value", "why"),
     [
         ("", "at most 500"),

@@ -11,7 +11,6 @@ from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.view import HALF_LIFE_S, LedgerView, instance_of
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.scores.failed_starts import FailedStarts
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, ranked, request, scores
 from tests.scorer.rpc.test_results import Scorer
 
@@ -33,9 +32,8 @@ def test_it_counts_and_fades():
     assert "failed_starts" not in {term.weighted.score.name for term in old.terms}
 
 
-@each_row("profile", PROFILES)
+@pytest.mark.parametrize("profile", PROFILES)
 def test_the_next_start_is_elsewhere(profile):
-    """Under each profile here; without a failure the ranking is as it was."""
     machines = [machine(f"m{n}", usage={"cpu": 0.1 + n, "memory": 1}) for n in range(3)]
     best = ranked(fleet(*machines), PROFILES[profile], cpu=1, memory=1).chosen
     assert best is not None

@@ -6,7 +6,6 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
-from tests.rows import each_row
 from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores, trimaran_usage
 
 TABLE = "trimaran_load_variation_risk_balancing"
@@ -43,7 +42,7 @@ def test_one_resource_scores_as_the_peer_computes_it(row):
     assert found["raw"] == row["expected"]["score_rounded"]
 
 
-@each_row("row", cases(TABLE, "score"), ids=by_name)
+@pytest.mark.parametrize("row", cases(TABLE, "score"), ids=by_name)
 def test_a_machine_scores_as_in_the_peer(row):
     """The score of a machine from metrics, allocatable and request equals the peer's, rounding included."""
     inputs = row["inputs"]

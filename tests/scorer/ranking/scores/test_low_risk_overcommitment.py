@@ -8,7 +8,6 @@ import scipy
 
 from scorer.ranking.profiles.profile import LoadModel
 from scorer.ranking.scores.low_risk_overcommitment import LowRiskOvercommitment
-from tests.rows import each_row
 from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores, trimaran_usage
 
 DIFFERENT = {
@@ -48,7 +47,9 @@ def risk_of(row, weight=None):
     return score_told(offline, score, request(**asked), credits="none")["n"]["risks"][name]
 
 
-@each_row("row", [row for row in cases(LOW_RISK, "compute_risk") if row["name"] not in DIFFERENT], ids=by_name)
+@pytest.mark.parametrize(
+    "row", [row for row in cases(LOW_RISK, "compute_risk") if row["name"] not in DIFFERENT], ids=by_name
+)
 def test_risk_of_one_resource_as_trimaran(row):
     """Limit risk and load risk combine to the peer's figure, the examples of its proposal included."""
     expected = row["expected"]
@@ -112,7 +113,6 @@ def test_beta_distribution_function(row):
 
 
 def test_a_best_effort_newcomer_scores_nothing():
-    """Without request and limit there is nothing to judge: 0, as in the peer."""
     offline = fleet(machine(usage={"cpu": 1, "memory": 1}))
     assert scores(LowRiskOvercommitment(), offline) == {"m": 0.0}
 

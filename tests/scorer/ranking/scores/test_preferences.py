@@ -18,7 +18,6 @@ from tests.scorer.fleets import alone, fleet, machine, ranked, request, scores, 
 
 
 def test_each_instance_of_the_cluster_counts():
-    """By one more each; another cluster's do not."""
     there = [{"id": f"c-{number}", "machine": "b", "cpu": 1, "cluster": "c"} for number in range(3)]
     state = fleet(machine("a"), machine("b"), instances=there)
     assert scores(Apart(), state, request(cluster="c")) == {"a": 100, "b": 25}
@@ -26,7 +25,6 @@ def test_each_instance_of_the_cluster_counts():
 
 
 def test_a_request_without_a_cluster_has_no_such_score():
-    """It is skipped."""
     ranking = ranked(small_fleet(), {"scores": [{"use": "apart"}, {"use": "least_allocated"}]}, request(cpu=1))
     assert list(answer(ranking).candidates[0].scores) == ["least_allocated"]
 
@@ -89,7 +87,6 @@ def test_a_label_that_no_machine_has_is_told():
 
 
 def test_data_that_is_there_scores():
-    """By the share of the asked labels that the machine has."""
     assert scores(DataLocality(), small_fleet(), request(data_labels=["image-x", "disk=hdd"])) == {"a": 50, "b": 50}
 
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from scorer.ranking.kernel.layout import LEAST_BEST_WHOLE
 from scorer.ranking.scores.peaks import Peaks
 from scorer.ranking.scores.target_load_packing import TargetLoadPacking
-from tests.rows import each_row
 from tests.scorer.fleets import (
     by_name,
     cases,
@@ -49,7 +48,7 @@ def pod(containers, overhead):
     return amounts
 
 
-@each_row("row", [row for row in cases(PACKING, "score") if row["name"] not in NOT_COVERED], ids=by_name)
+@pytest.mark.parametrize("row", [row for row in cases(PACKING, "score") if row["name"] not in NOT_COVERED], ids=by_name)
 def test_target_load_packing_as_trimaran(row):
     """The score with predicted requested instance and recently bound instances equals the peer's."""
     inputs, parameters = row["inputs"], row["inputs"]["params"]
@@ -130,7 +129,6 @@ def test_power_increase_as_trimaran(row):
 
 @pytest.mark.parametrize("row", cases("trimaran_peaks", "normalize"), ids=by_name)
 def test_power_increases_are_spread_as_trimaran(row):
-    """All zero stays zero; all equal scores 100."""
     raw = np.array(row["inputs"]["scores"], np.float64)
     assert compared(raw, LEAST_BEST_WHOLE).tolist() == row["expected"]["scores"]
 

@@ -68,7 +68,6 @@ def test_large_entries_make_their_number_smaller():
 
 
 def test_ids_count_as_bytes():
-    """A batch of 10,000 has its ids in the entry."""
     log = DecisionLog(Names(), "s", 100_000, bytes_max=2**20)
     log.note(QUERY, [f"{number:0200}" for number in range(1000)], answer(0))
     assert lengths(log) == [5]

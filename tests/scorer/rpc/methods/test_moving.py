@@ -9,7 +9,6 @@ from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Outcome, Transition
 from scorer.rpc.methods.parameters import CallError, read_params
 from scorer.rpc.methods.update import ATTEMPTS_MAX, SIZES, changed
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Model, Scorer
 
@@ -94,7 +93,7 @@ def test_what_else_may_change_while_it_moves():
     assert "cannot be updated" in words(scorer, "update", id="a", cpu=6)  # there would be room where it is
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("params", "wrong"),
     [
         ({"machine": "m1", "move": True, "role": "master"}, "role: does not go together with move"),
@@ -150,7 +149,6 @@ def test_a_move_may_change_its_amounts():
 
 
 def test_rules_are_changed_in_place_and_hold_for_the_next_move():
-    """What is given changes; what is empty is gone."""
     scorer = scorer_with(selector="disk=ssd")
     tolerations = [{"key": "gpu"}]
     changed = scorer.ask("update", id="a", selector="disk=hdd", tolerations=tolerations)
@@ -194,14 +192,13 @@ def test_a_confirmation_names_the_machine_with_the_move():
     ],
 )
 def test_a_move_is_a_decision(params, decided):
-    """Only where a machine was chosen and something changed."""
     scorer = scorer_with()
     scorer.service.writes()
     scorer.ask("update", id="a", **params)
     assert len(scorer.service._decisions.take()) == decided
 
 
-@each_row("cordon", [True, False])
+@pytest.mark.parametrize("cordon", [True, False])
 def test_the_first_of_a_group_may_leave_a_drained_machine(cordon):
     """It goes where the drain said, the other follows it and goes nowhere else; elsewhere it stays near the other."""
     near = {"labels": {"app": "x"}, "affinity": [{"instances": {"app": "x"}}], "memory": 1}

@@ -7,7 +7,6 @@ from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest
 from scorer.placement.choosing.steps import run_to_end
 from scorer.rpc.methods.parameters import CallError
-from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
 
@@ -40,7 +39,6 @@ def test_which_machines(scorer, asked, machines):
 
 
 def test_other_rules_stay(scorer):
-    """Those of a newer release, too."""
     scorer.rules.entries["a1"] = b'{"labels":{"disk":"ssd"},"newer":[]}'
     scorer.rules.entries["a2"] = b'{"newer":7}'
     assert scorer.ask("cordon", machines=["a*"])["rules"]["a2"] == {"newer": 7, "cordon": True}
@@ -66,7 +64,7 @@ def test_the_same_query_acts_once(scorer):
     assert scorer.rules.entries["a1"] == b""
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("asked", "error"),
     [
         ({}, "machines: give names, globs or a selector"),

@@ -9,7 +9,6 @@ from streams.agent.collectors.cpu import CpuTimes
 from streams.agent.collectors.memory import MemoryBytes
 from streams.agent.rises import NoReadingError
 from streams.agent.settings import AgentSettings
-from tests.rows import each_row
 
 
 def test_cpu_is_the_busy_share_of_the_time_counted_times_the_cores(use_proc, monkeypatch):
@@ -22,7 +21,7 @@ def test_cpu_is_the_busy_share_of_the_time_counted_times_the_cores(use_proc, mon
     assert reading == (pytest.approx(4 * 940 / 2000), 4.0)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "now", "usage"),
     [
         ("idle time of busy cores, node_exporter #1903", CpuTimes(14.0, 9.98, 4), 4.0),
@@ -70,7 +69,7 @@ def test_memory_is_never_negative_nor_more_than_there_is(now, reading):
     assert Memory().parse(None, now, elapsed_s=1.0) == reading
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "share", "mounts", "used"),
     [
         ("a host", None, "", 5_120),

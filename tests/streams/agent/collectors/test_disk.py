@@ -6,7 +6,6 @@ import pytest
 
 from streams.agent.collectors import Disk, Reading
 from streams.agent.rises import ImpossibleRiseError, NoReadingError
-from tests.rows import each_row
 
 
 def disks(folder, *physical, virtual=()):
@@ -67,7 +66,7 @@ def test_disk_has_no_reading(before, now, elapsed_s):
     assert Disk().parse(before, now, elapsed_s) is None
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "before", "now"),
     [
         ("one was reset", {"sda": 500, "sdb": 5}, {"sda": 3, "sdb": 6}),
@@ -105,7 +104,7 @@ LINES = [
 ]  # fmt: skip
 
 
-@each_row(("name", "text", "busy"), LINES)
+@pytest.mark.parametrize(("name", "text", "busy"), LINES)
 def test_one_broken_line_costs_only_itself(name, text, busy, tmp_path, monkeypatch):
     """The lines that kernels, lxcfs and controllers write.
 
@@ -120,7 +119,6 @@ def test_one_broken_line_costs_only_itself(name, text, busy, tmp_path, monkeypat
 
 
 def test_a_disk_that_came_counts_from_its_second_read():
-    """It has no counter to compare with before."""
     assert Disk().parse({"sda": 0}, {"sda": 100, "sdb": 9_000}, 1.0) == Reading(0.1, 1.0)
 
 

@@ -7,7 +7,6 @@ import pytest
 from streams.agent.collectors import Nic
 from streams.agent.collectors.nic import Traffic, choose, read_link
 from streams.agent.rises import NoReadingError
-from tests.rows import each_row
 from tests.streams.agent.conftest import Sysfs
 
 GIGABIT = 1e9 / 8
@@ -69,7 +68,6 @@ def test_nic_leaves_an_interface_of_unknown_speed_out(use_proc, sysfs):
 
 
 def test_nic_counts_every_interface_when_the_capacity_is_given(use_proc, sysfs):
-    """With the machine's capacity set as a whole no single speed is needed."""
     sysfs.add("eth0", speed="-1").add("eth1", speed="-1")
     reading = read_nic(Nic(sysfs=sysfs.folder, capacity_given=True), use_proc)
     assert reading == (pytest.approx(505e6 / 5), None)
@@ -119,7 +117,7 @@ def test_nic_counters(before, now, usage):
     assert (reading and reading.usage) == usage
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "before", "now"),
     [
         ("received reset", Traffic({"a": 5}, {"a": 5}, 9.0), Traffic({"a": 4}, {"a": 6}, 9.0)),
@@ -218,9 +216,8 @@ HOSTS = {
 failover.c, Documentation/networking/{switchdev,representors,dsa}, mlx5 devlink port naming, xen-netback, ipoib."""
 
 
-@each_row("number, links, names", [(n, *row) for n, row in enumerate(HOSTS.values())], HOSTS)
+@pytest.mark.parametrize("number, links, names", [(n, *row) for n, row in enumerate(HOSTS.values())], ids=HOSTS)
 def test_the_kernel_says_which_interfaces_are_the_same_traffic(tmp_path, number, links, names):
-    """By master, link, port name, bus and parent; never by name."""
     sysfs = Sysfs(tmp_path / str(number) / "net")
     for name, more in links:
         sysfs.add(name, **more)

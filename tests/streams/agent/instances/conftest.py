@@ -7,5 +7,4 @@ from tests.streams.agent.instances.tree import Tree
 
 @pytest.fixture
 def tree(tmp_path):
-    """Return a machine without instances."""
     return Tree(tmp_path / "machine")

@@ -13,7 +13,6 @@ import pytest
 from streams.agent.instances.cgroup import find_root, io_bytes, pids, read_cgroup, working_set
 from streams.agent.instances.counters import NO_PROCESS, Counters
 from streams.agent.instances.meter import Found, Meter
-from tests.rows import each_row
 from tests.streams.agent.instances.tree import MIB
 
 
@@ -32,7 +31,6 @@ def test_a_controller_that_is_off_is_not_known(tree):
 
 
 def test_a_group_that_is_gone_is_an_error(tree):
-    """For the caller to count."""
     with pytest.raises(FileNotFoundError):
         read_cgroup(tree.groups / "gone.service")
 
@@ -45,7 +43,6 @@ def test_odd_contents():
 
 
 def test_processes_of_a_group_or_of_what_is_below(tree):
-    """A pod has none itself, its containers have."""
     tree.group("pod")
     tree.group("pod/a")
     tree.group("pod/b", pids=(7, 8))
@@ -54,7 +51,6 @@ def test_processes_of_a_group_or_of_what_is_below(tree):
 
 
 def test_the_root_alone_and_beside_version_1(tmp_path):
-    """Neither: None."""
     assert find_root(tmp_path) is None
     beside = tmp_path / "sys/fs/cgroup/unified"
     beside.mkdir(parents=True)
@@ -72,7 +68,7 @@ def test_the_root_group_of_this_machine_is_read():
         assert read.cpu_s[NO_PROCESS] >= 0
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "text", "found"),
     [
         ("two devices on a line", "8:0 8:16 wbytes=1000000\n", {"8:16": 1_000_000}),
@@ -101,7 +97,6 @@ def test_a_figure_is_that_of_the_device_before_it(name, text, found):
 
 
 def test_a_file_that_cannot_be_read_costs_its_own_figure(tree):
-    """The others of the group are there."""
     for file, read in (
         ("cpu.stat", Counters(None, 1.0 * MIB, {"8:0": 3})),
         ("memory.current", Counters({NO_PROCESS: 1.5}, None, {"8:0": 3})),

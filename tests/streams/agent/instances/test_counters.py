@@ -5,7 +5,6 @@ import pytest
 from schemas.messages.sample import InstanceMeans
 from streams.agent.collectors.disk import DiskLine
 from streams.agent.instances.counters import NO_PROCESS, BusiestDisk, Counters, busiest_disk, means_of
-from tests.rows import each_row
 
 DISK = BusiestDisk("8:0", 0.5, 1000)
 A, B = (10, 100), (11, 200)
@@ -30,7 +29,7 @@ ROWS = [
 ]
 
 
-@each_row(("name", "before", "now", "means"), ROWS)
+@pytest.mark.parametrize(("name", "before", "now", "means"), ROWS)
 def test_means(name, before, now, means):
     """By resource; what the row does not say is None. The rows are made, by the states of `Counters`."""
     assert means_of(Counters(**before), Counters(**now), 10.0, DISK) == (InstanceMeans(**means), False), name
@@ -66,7 +65,6 @@ def test_a_counter_that_went_back_costs_its_own_figure():
 
 
 def test_an_instance_seen_first_has_memory_alone():
-    """Since when its counters count is not known."""
     assert means_of(None, Counters({NO_PROCESS: 9.0}, 7.0, {"8:0": 5}, (1, 1)), 10.0, DISK) == (
         InstanceMeans(memory=7.0),
         False,

@@ -23,7 +23,6 @@ from streams.agent.instances.processes import (
 
 
 def mains(tree, *finders, files=()):
-    """Find on a made-up machine."""
     return main_processes(tree.root, read_processes(tree.root).values(), files, finders)
 
 
@@ -57,7 +56,6 @@ def test_environments(tree):
 
 
 def test_a_pid_file_comes_first(tree):
-    """Then the finders in their order: a process is of one instance."""
     (tree.root / "a.pid").write_text("10")
     tree.process(10, command="redis-server :1", environ="I=second")
     tree.process(11, command="redis-server :2", environ="I=third")
@@ -66,7 +64,6 @@ def test_a_pid_file_comes_first(tree):
 
 
 def test_sockets_that_listen():
-    """Inode and port of those alone."""
     text = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1B59 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1 0 100 0 0 10 0
    1: 0100007F:1B5A 0100007F:9999 01 00000000:00000000 00:00000000 00000000     0        0 4243 1 0 20 4 30 10 -1
@@ -100,7 +97,6 @@ def test_a_real_process_is_found_by_command_environment_and_port():
 
 @pytest.mark.parametrize("path", ["/proc/net/tcp", "/proc/net/tcp6"])
 def test_the_real_table_of_sockets_is_read(path):
-    """Ports are ports."""
     if Path(path).exists():
         assert all(0 < port < 65_536 for port in listening(Path(path).read_text()).values())
 
@@ -113,7 +109,6 @@ def test_a_process_with_a_hard_name_is_read(tree):
 
 
 def test_children_belong_to_the_instance_that_started_them(tree):
-    """But for the main process of another instance, and what that started."""
     for pid, parent in ((10, 1), (11, 10), (12, 11), (20, 10), (21, 20), (30, 1)):
         tree.process(pid, parent)
     found = with_children({10: "a", 20: "b", 99: "gone"}, read_processes(tree.root))
@@ -123,14 +118,12 @@ def test_children_belong_to_the_instance_that_started_them(tree):
 
 
 def test_processes_count_together_and_once():
-    """CPU by process, memory as a sum."""
     a, b = Process(1, 0, 5, 2.0, 100), Process(2, 1, 6, 3.0, 50)
     counters = counters_of([a, b, a])
     assert (counters.cpu_s, counters.memory) == ({(1, 5): 2.0, (2, 6): 3.0}, 150.0)
 
 
 def test_control_groups_of_processes(tree):
-    """Of version 2 alone; a path that leads up first is read, too."""
     tree.process(7, group="system.slice/redis.service")
     tree.process(8, group="../../system.slice/a.service/")
     assert groups_of(tree.root, [7, 8, 9]) == {"system.slice/redis.service", "system.slice/a.service"}

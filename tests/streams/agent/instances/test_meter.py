@@ -71,7 +71,6 @@ def test_a_new_instance_leaves_the_system_unknown(tree):
 
 
 def test_what_vanishes_counts_again_or_cannot_be_read_is_counted(tree):
-    """The others are measured all the same."""
     for path in (A, B, "system.slice/c.service"):
         tree.group(path, cpu_s=5)
     machine = Machine(tree)
@@ -91,7 +90,6 @@ def test_what_vanishes_counts_again_or_cannot_be_read_is_counted(tree):
 
 
 def test_a_machine_without_control_groups_has_none(tmp_path):
-    """Nor is that a trouble."""
     meter = Meter(Found(root=tmp_path), lambda _: (1.0, 1.0), troubles := Counter())
     moment = meter.read(0.0)
     assert (moment.instances, troubles) == ({}, Counter())
@@ -116,7 +114,6 @@ def test_instances_by_process_take_the_place_of_their_group(tree):
 
 
 def test_more_instances_than_there_may_be_are_counted(tree, monkeypatch):
-    """Left out, and said."""
     monkeypatch.setattr("streams.agent.instances.meter.INSTANCES_MAX", 1)
     tree.group(A)
     tree.group(B)
@@ -142,7 +139,6 @@ def test_the_pods_of_a_node_from_inside_one(tree):
 
 
 def test_the_totals_of_this_machine():
-    """By the collectors of samples: CPU from the second call on."""
     totals = MachineTotals()
     first, second = totals.read(0.0), totals.read(0.1)
     assert first[0] is None
@@ -164,7 +160,6 @@ def test_only_physical_disks_count(tree):
 
 
 def test_a_machine_without_disks_has_none(tmp_path):
-    """Nor one whose ``/proc`` is hidden."""
     assert read_disks(tmp_path) == {}
 
 
@@ -177,19 +172,16 @@ def test_recorded_disks_are_read():
 
 
 def test_a_network_of_its_own_is_counted(tree):
-    """Without the loopback."""
     tree.network(7, received=100, sent=250)
     assert own_network(tree.root, 7) == (100, 250)
 
 
 def test_the_machines_own_network_is_not_told_apart(tree):
-    """Unknown, never the machine's traffic."""
     tree.share_network(7)
     assert own_network(tree.root, 7) is None
 
 
 def test_a_process_that_is_gone_is_an_error(tree):
-    """For the caller to count."""
     with pytest.raises(FileNotFoundError):
         own_network(tree.root, 8)
 

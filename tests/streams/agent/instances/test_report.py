@@ -23,8 +23,6 @@ def sample(at):
 
 @dataclass
 class Meter:
-    """Instances that use a core each."""
-
     ids: list[str] = field(default_factory=lambda: ["a"])
     reads: int = 0
 
@@ -57,7 +55,6 @@ def test_the_first_sample_has_a_report_and_then_one_a_minute():
 
 
 def test_a_machine_without_instances_says_nothing():
-    """Its samples are what they were."""
     found, counts = reports(Meter(ids=[]), 13)
     assert (found, counts) == ([], Counts())
 
@@ -73,7 +70,6 @@ def test_parts_go_one_a_sample_and_no_report_overtakes_another():
 
 
 def test_a_long_gap_begins_anew():
-    """No mean over hours in which the machine slept."""
     counts = Counts()
     reporter = Reporter(Meter(), 60.0, counts)
     reporter.start(0.0)
@@ -100,7 +96,6 @@ def test_every_part_fits_into_a_sample_and_none_is_lost(entries):
 
 
 def test_ids_that_cost_the_most_fit():
-    """Quotes and backslashes take two bytes each."""
     entries = {'"\\' * 120 + str(n): InstanceMeans(cpu=1 / 3, memory=1 / 3, nic=1 / 3, disk=1 / 3) for n in range(100)}
     for part in parts(Measured(entries, InstanceMeans()), AT, 60.0):
         assert len(encode(msgspec.structs.replace(sample(AT), instance_report=part))) <= MESSAGE_BYTES_MAX

@@ -5,7 +5,6 @@ import re
 import pytest
 
 from streams.agent.instances.units import find_instances, instance_of, vendor_units
-from tests.rows import each_row
 
 CONTAINER = "ab" * 32
 POD = "0d1c2b3a-1111-2222-3333-444455556666"
@@ -64,7 +63,7 @@ PATHS = [
 ]  # fmt: skip
 
 
-@each_row(("name", "path", "instance_id"), PATHS)
+@pytest.mark.parametrize(("name", "path", "instance_id"), PATHS)
 def test_a_control_group_is_an_instance_by_its_name(name, path, instance_id):
     """The table of `streams.agent.instances.units`.
 
@@ -104,7 +103,6 @@ def test_of_a_node_only_pods_are_instances(tree, driver):
 
 
 def test_a_pattern_holds_beside_pods():
-    """The operator has named it."""
     pattern = re.compile("containerd")
     assert instance_of("system.slice/containerd.service", (), [pattern], pods_only=True) == "containerd.service"
 
@@ -119,7 +117,6 @@ def test_the_operators_pattern_comes_first():
 
 
 def test_units_of_the_system_are_those_with_a_file_there(tree):
-    """In either folder of distributions; a machine without systemd has none."""
     assert vendor_units(tree.root) == frozenset()
     tree.unit("cron.service")
     tree.unit("dbus.service", "lib/systemd/system")

@@ -56,7 +56,6 @@ class Tree:
         path.hardlink_to(self.root / "proc/1/net/dev")
 
     def disk(self, name, device, sectors, busy_ms):
-        """Add or change a physical disk."""
         (self.root / "sys/block" / name / "device").mkdir(parents=True, exist_ok=True)
         path = self.root / "proc/diskstats"
         lines = [line for line in (path.read_text() if path.exists() else "").splitlines() if f" {name} " not in line]

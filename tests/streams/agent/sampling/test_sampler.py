@@ -43,8 +43,6 @@ class Gauge:
 
 
 class Rate(Gauge):
-    """A collector of a counter."""
-
     resource: ClassVar[str] = "cpu"
 
     def parse(self, before, now, elapsed_s):
@@ -163,7 +161,6 @@ def test_usage_is_at_most_a_capacity_that_is_set():
 
 
 def test_a_resource_of_unknown_capacity_is_left_out():
-    """Neither the sample nor the facts mention it: absent never means idle."""
     messages = published(sampler_of(Rate(capacity=None), Gauge()), FakeClock(BOOT + 3.5, ticks=10))
     facts, sample = messages
     assert sample.cpu is None
@@ -226,7 +223,6 @@ def test_a_wall_clock_that_is_set_costs_at_most_one_reading(jump_s):
 
 
 def test_the_loop_ends_when_nobody_wants_more():
-    """``emit`` returning False is the last call."""
     messages = []
 
     def emit(message):
@@ -274,7 +270,6 @@ TIMES = st.floats(1.6e9, 2.0e9)
 
 @given(MACHINES, st.sampled_from([10.0, 15.0, 60.0, 3600.0]))
 def test_phase_lies_inside_the_interval(machine, interval_s):
-    """Never on an end, where rounding could move a sample to the next slot."""
     assert 0.0004 * interval_s < phase_s(machine, interval_s) < 0.9996 * interval_s
 
 

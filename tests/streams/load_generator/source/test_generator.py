@@ -42,7 +42,6 @@ def test_the_same_seed_is_the_same_fleet(fleet):
 
 
 def test_machines_that_are_added_change_nothing_for_the_others(fleet):
-    """The first 200 of 300 are those of 200."""
     times_s = MIDNIGHT_S + np.arange(10.0)[:, None] + np.zeros(200)
     larger = Generator(300, seed=1)
     assert larger.machines.names[:200] == fleet.machines.names
@@ -95,14 +94,11 @@ def test_bursts_are_hidden_by_means_and_shown_by_maxima(fleet):
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
     def isatty(self):
         return True
 
 
 def test_a_terminal_gets_one_line_that_is_redrawn():
-    """At most ten times a second, and a full bar with a line end when done."""
     stream = Terminal()
     progress = Progress(100, stream, started_s=0)
     for done in range(100):
@@ -139,7 +135,6 @@ AT = np.array([1000.0, 1003.0])
 
 
 def running(name, machine="m1", cpu=4.0, started_at=0.0):
-    """An instance that asked for cores."""
     return Running(name, machine, started_at, {"cpu": cpu})
 
 
@@ -175,7 +170,6 @@ def test_a_machine_uses_no_more_than_it_has():
 
 
 def test_it_runs_from_its_start_and_is_reported_at_the_pace_of_reports():
-    """Not before, and nothing of a machine without any; every sixth interval."""
     assert (added(Reports(6, 10.0), 12, running("later", started_at=1003.5))[0].mean == 1.0).all()
     paced = Reports(6, 10.0)
     assert [bool(added(paced, number, running("a"))[1]) for number in range(6, 13)] == [True] + [False] * 5 + [True]

@@ -74,7 +74,6 @@ def test_the_readings_of_an_interval_lie_within_it():
 
 @pytest.mark.parametrize(("seconds", "intervals"), [(0, 0), (3600, 360), (3601, 361), (5, 1)])
 def test_the_past_covers_what_was_asked_for(seconds, intervals):
-    """Rounded up to whole intervals."""
     assert Replay(Generator(1, seed=1), 10, 1).intervals(seconds) == intervals
 
 
