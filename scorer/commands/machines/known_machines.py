@@ -17,7 +17,6 @@ from schemas.messages.sample import Rejected, check_machine_id
 from schemas.names import Names
 from schemas.process.connections import WindowsSettings
 from schemas.process.settings import SettingsError
-from schemas.rpc.request import Draining
 from schemas.values.near import did_you_mean
 from schemas.values.read_json import read_json
 from scorer.client import CordonResult, WindwardError
@@ -103,20 +102,14 @@ def checked_name(name: str) -> str:
 
 
 def write_cordon(
-    settings: ClientSettings, verb: str, machines: Sequence[str], selector: str = "", *,
-    ahead: bool | None = None, drain: Draining | None = None,
-) -> Entries:  # fmt: skip
+    settings: ClientSettings, verb: str, machines: Sequence[str], selector: str = "", *, ahead: bool | None = None
+) -> Entries:
     """Cordon the machines that names, globs and a selector choose, or ``uncordon`` them; return their rules.
 
-    ``settings`` also name the windows' server. ``ahead``: as for `meant`. ``drain``: the settings by which planners
-    empty them from now on. Raises WindwardError, SettingsError.
+    ``settings`` also name the windows' server. ``ahead``: as for `meant`. Raises WindwardError, SettingsError.
     """
     params: dict[str, Any] = {"machines": machines, "selector": selector, "ahead": bool(ahead)}
-    facts: dict[str, Any] = {"cordon": verb == "cordon"}
-    if drain is not None:
-        params["drain"] = msgspec.to_builtins(drain)
-    if verb == "uncordon" or drain is not None:
-        facts["drain"] = params.get("drain")
+    facts: dict[str, Any] = {"cordon": True} if verb == "cordon" else {"cordon": False, "drain": None}
     if (written := _by_scorer(settings, verb, params)) is not None:
         return written
     with ask.server(settings) as server, ask.open_windows(cast("WindowsSettings", settings)) as windows:

@@ -3,13 +3,12 @@
 | rule | after a refused step | used by |
 |---|---|---|
 | STOP | no other is tried | ``plan --apply``: run again, it does the rest; ``drain --undo`` |
-| GO_ON | the others are tried | ``drain --apply``, and `undo`: each step counts for itself |
+| GO_ON | the others are tried | `undo`: each step counts for itself |
 | DROP_DEPENDENTS | those that depend on it are dropped, the others are tried | ``rebalance --apply`` |
 
 A step depends on another one that was to leave its target, where it would have made room. It also depends on a failed
 move to its own source, where that move would have added load. Without an answer a step may have been carried out; then
-no other is tried, except under GO_ON. The outcomes are yielded one by one: a caller stops iterating to cancel the rest,
-as the command ``drain`` does after a step without an answer.
+no other is tried, except under GO_ON. The outcomes are yielded one by one: a caller stops iterating to cancel the rest.
 
 | action | calls |
 |---|---|

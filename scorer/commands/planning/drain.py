@@ -1,14 +1,12 @@
 """``windward drain``: take machines out of service: cordon them, and print a target for each instance.
 
-A planner makes the plan (`scorer.commands.shared.whole_fleet.planned`). With ``--apply`` the machines are cordoned
-then, and a scorer reserves the targets (`carry_out`), each by a query: so progress is shown, and a lost answer concerns
-one move only. After a refused move it goes on with the others: each of them leaves the machine anyway. Without an
-answer it ends. Planners plan the remaining instances again, until the machines are empty or uncordoned
-(`scorer.planner.drain`): the cordon says how.
+A planner makes the plan (`scorer.commands.shared.whole_fleet.planned`), and carries it out with ``--apply``
+(`scorer.planner.drain`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -20,10 +18,8 @@ import msgspec
 from msgspec import Meta
 
 from schemas.messages.operator import DEFAULT
-from schemas.messages.proposal import LOST
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Column, Screen, readable, view
-from schemas.rpc.request import Draining
 from schemas.rpc.results import DrainResult
 from schemas.values.numbers import amount, counted
 from scorer.client import WindwardError
@@ -43,6 +39,8 @@ if TYPE_CHECKING:
 
 POLL_S = 1.0
 """The interval at which `await_empty` reads the ledger, s."""
+APPLY_S = 60.0
+"""How long ``--apply`` waits for the answer at least, s: a target takes a few milliseconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,16 +138,10 @@ def _drain(settings: DrainSettings) -> int:
     asked |= {"same": settings.same, "force": settings.force}
     if settings.lost:
         asked["lost"] = True
-    answer = drain_answer(planned(settings, settings.profile, DrainResult, "drain", asked))
     if settings.apply:
-        how = Draining(ttl_s=settings.ttl_s, profile=settings.profile, same=settings.same,
-                       force=settings.force or settings.lost, lost=settings.lost)  # fmt: skip
-        if answer["drained"]:
-            write_cordon(settings, "cordon", answer["drained"], ahead=True, drain=how)
-        answer["cordoned"] = True
-        answer["announced"] = reserve(settings, answer["moves"], LOST if settings.lost else "drain")
-        answer["blocked"] += [one for one in answer["moves"] if one["state"] == "refused"]
-        answer["moves"] = [one for one in answer["moves"] if one["state"] != "refused"]
+        asked |= {"apply": True, "ttl_s": settings.ttl_s}
+        settings = dataclasses.replace(settings, timeout=max(settings.timeout, APPLY_S))
+    answer = drain_answer(planned(settings, settings.profile, DrainResult, "drain", asked))
     ask.tell(settings, answer, partial(show, live=settings.fleet_file is None), indent=2)
     if settings.wait:
         return await_empty(settings, answer["drained"], settings.wait_s)
@@ -180,36 +172,6 @@ def _evict(settings: DrainSettings, profile: Profile) -> int:
         )
     ask.tell(settings, evict_answer(advice, profile, fleet), show_evicted, indent=2)
     return ask.OK
-
-
-def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]], why: str) -> bool:
-    """Reserve the target of each move, with a line on stderr; set its ``state``, and ``reason`` when it is refused.
-
-    Then put them on the list of moves; return whether this worked. Raises WindwardError when no scorer answers.
-    """
-    from scorer.commands.planning.announce import announce
-    from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out
-    from scorer.planning.wanted.differences import Step
-
-    steps = [Step("move", one["id"], one["source"], one["target"], generation=one["generation"]) for one in moves]
-    begun, unanswered = [], None
-    with ask.client(settings) as scorer:
-        calls = Calls(scorer, settings.profile, settings.ttl_s)
-        for number, outcome in enumerate(carry_out(steps, calls, OnRefusal.GO_ON)):
-            one, error = moves[number], outcome.error
-            if error is not None and outcome.state == "unanswered":
-                unanswered = error
-                break
-            one |= {"state": "refused", "reason": error.message} if error else {"state": "moving"}
-            said = readable(f"{one['id']} to {one['target']}: {one['state']}")
-            sys.stderr.write(f"{number + 1} of {len(moves)}: {said}\n")
-            if outcome.moving is not None:
-                begun.append((outcome.step, outcome.moving))
-                one["until"] = outcome.moving.until
-    done = announce(settings, begun, why)
-    if unanswered is not None:
-        raise unanswered
-    return done
 
 
 def cancel(settings: ClientSettings, machines: Sequence[str]) -> list[str]:
@@ -270,15 +232,21 @@ def drain_answer(found: DrainResult) -> dict[str, Any]:
     """
     answer = {
         "drained": found.drained,
-        "cordoned": False,
+        "cordoned": found.cordoned,
         "profile": found.profile,
         "machines": found.machines,
         "instances": found.instances,
-        "moves": [_line(one) | {"target": one.target, "state": "planned"} for one in found.moves],
-        "moving": [_line(one) | {"target": one.target, "until": one.until} for one in found.moving],
+        "moves": [_to(one) | {"state": "moving" if found.cordoned else "planned"} for one in found.moves],
+        "moving": [_to(one) for one in found.moving],
         "blocked": [_line(one) | {"reason": one.reason} for one in found.blocked],
     }
+    if found.cordoned:
+        answer["announced"] = bool(found.moves)
     return answer | ({"consolidate": msgspec.to_builtins(found.emptying)} if found.emptying else {})
+
+
+def _to(one: DrainLine) -> dict[str, Any]:
+    return _line(one) | {"target": one.target} | ({"until": one.until} if one.until is not None else {})
 
 
 def _line(one: DrainLine) -> dict[str, Any]:

@@ -503,7 +503,6 @@ def test_drain_cordons_plans_waits_and_is_undone(windward):
     assert f"3 instances left: {source} 3" in late.stderr
     applied = windward("drain", source, "--apply", "--json")
     assert applied.returncode == 0, applied.stderr
-    assert "3 of 3: " in applied.stderr
     assert json.loads(applied.stdout)["cordoned"] is True
     eventually(lambda: windward("place", "--cpu", "1", "--machine", source, "--dry-run").returncode == 3)
     assert {one["state"] for one in json.loads(applied.stdout)["moves"]} == {"moving"}

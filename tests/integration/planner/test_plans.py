@@ -298,25 +298,3 @@ def test_drained_twice_and_undone_twice(fleet, capsys):
     assert drain(["--undo", "m0"], fleet.environ) == 0
     assert capsys.readouterr().out == "m0: takes instances again; no operators' rules\n"
     assert all(one["moving"] is None for one in fleet.held().values())
-
-
-def test_a_drain_whose_target_fills_up_goes_on_with_the_others(fleet, monkeypatch, capsys):
-    """The instance stays, is told why, and the next drain plans it anew; nothing is promised twice."""
-    idle = {"memory": "1G", "expected": {"cpu": 0.1}}
-
-    def rival():
-        for machine, cpu in (("m1", 14), ("m2", 11)):
-            assert fleet.client.place(id=f"rival-{machine}", cpu=cpu, machine=machine, **idle).machine
-
-    before_call(monkeypatch, "update", rival)
-    assert drain(["m0", "--apply", "--json"], fleet.environ) == 3
-    answer = json.loads(capsys.readouterr().out)
-    assert len(answer["moves"]) + len(answer["blocked"]) == 3
-    assert {one["reason"] for one in answer["blocked"]} and all(
-        "too much cpu promised" in one["reason"] for one in answer["blocked"]
-    )
-    assert max(fleet.promised()) <= 16
-    for machine in ("m1", "m2"):
-        fleet.client.release(f"rival-{machine}")
-    assert drain(["m0", "--apply"], fleet.environ) == 0
-    assert {name for name, one in fleet.held().items() if one["moving"]} == {"shrinks", "grows", "moves"}
