@@ -19,7 +19,7 @@ class ReleaseSettings(StepSettings):
         "windward release db-1 --failed         # it did not start there: other machines come first for a while",
     )
 
-    failed: bool = setting(False, "their starts failed: their machines come last for a while; counts at the release that ends them")
+    failed: bool = setting(False, "their starts failed: their machines come last for a while, if this ends them")
 
 
 SETTINGS = ReleaseSettings
