@@ -12,6 +12,7 @@ cheroot (a worker waits for each connection's request, so a few idle ones stop a
 """
 
 import logging
+import os
 import ssl
 from collections.abc import Callable, Iterable
 from threading import Thread
@@ -34,8 +35,8 @@ CONNECTIONS_MAX = 32
 TIMEOUT_S = 10
 UNSENT_BYTES_MAX = 64 * 2**20
 THREADS = 2
-PEER = "windward.peer"
-"""In the environment of a request: the client's certificate (``getpeercert``), if one was requested."""
+PEER, SERVER = "windward.peer", "windward.server"
+"""In the environment of a request: the client's certificate (``getpeercert``), if one was requested; the server."""
 _REQUEST_BYTES_MAX = 16_384
 _OWN_DESCRIPTORS = 2
 """The listening socket and the trigger, which waitress counts as connections."""
@@ -175,7 +176,7 @@ class PageServer:
     ) -> None:
         def bounded(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
             self._server.make_room()
-            return application(environ, start_response)
+            return application(environ | {SERVER: self}, start_response)
 
         for name in ("waitress", "waitress.queue"):
             logging.getLogger(name).setLevel(logging.ERROR)  # many connections must not cause many log lines
@@ -210,7 +211,12 @@ class PageServer:
 
     @property
     def accepting(self) -> bool:
-        return self._thread.is_alive() and self._server.socket.fileno() >= 0
+        """Whether it listens, and a descriptor is left for one more connection."""
+        try:
+            os.close(os.dup(self._server.socket.fileno()))
+        except (OSError, AttributeError):  # a closed one has no socket
+            return False
+        return self._thread.is_alive()
 
     @property
     def unsent_bytes(self) -> int:

@@ -25,7 +25,7 @@ from prometheus_client import (
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from schemas.process.page_server import PageServer, StartResponse, WsgiApplication
+from schemas.process.page_server import SERVER, PageServer, StartResponse, WsgiApplication
 
 Ready = Callable[[], tuple[bool, dict[str, Any]]]
 """Returns whether the process is ready, and details; when not, the page answers 503."""
@@ -114,7 +114,8 @@ class Pages:
             realm = ("WWW-Authenticate", 'Basic realm="windward", charset="UTF-8"')
             return "401 Unauthorized", [*plain, realm], b"user and password are required\n"
         if path == "/ready":
-            yes, details = self._ready()
+            server = environ.get(SERVER)
+            yes, details = (self._ready if server is None else while_accepting(server, self._ready))()
             body = json.dumps({"ready": yes, **details}).encode()
             return "200 OK" if yes else "503 Service Unavailable", [("Content-Type", _JSON)], body
         if path == "/metrics":

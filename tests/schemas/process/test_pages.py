@@ -3,12 +3,14 @@
 import base64
 import gzip
 import http.client
+import os
+import resource
 import socket
 import ssl
 import struct
 import subprocess
 import time
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
@@ -327,6 +329,25 @@ def test_a_process_whose_listener_ended_is_not_ready(registry):
     yes, details = ready()
     assert (yes, details["machines"]) == (False, 3)
     assert "accepts no connections" in details["error"]
+
+
+def test_a_process_without_a_descriptor_for_one_more_connection_is_not_ready(registry):
+    """As a connection that is open already is told; with descriptors it is ready again."""
+    server = serve_pages(registry, "127.0.0.1", 0, always_ready, fleet="f")
+    limits, said = resource.getrlimit(resource.RLIMIT_NOFILE), []
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)) as connection:
+        connection.connect()
+        os.close(first_free := os.dup(0))
+        for most in (limits[0], first_free, limits[0]):
+            try:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (most, limits[1]))
+                connection.request("GET", "/ready")
+                answer = connection.getresponse()
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            said.append((answer.status, b"accepts no connections" in answer.read()))
+    server.stop()
+    assert said == [(200, False), (503, True), (200, False)]
 
 
 def test_tls_is_spoken_and_a_silent_client_blocks_no_other(tmp_path):
