@@ -247,7 +247,7 @@ def test_who_starts_later_knows_who_left(wire, names):
 
 
 def test_who_starts_later_knows_where_starts_failed(wire, names):
-    """Of reservations and of what ran; a repeated release counts once, and none that says so later. What never ran left nothing in the windows."""
+    """Of reservations and of what ran; a repeated release counts once. What never ran left nothing in the windows."""
     ledger = Ledger(wire, names)
     following = Follower(ledger)
     following.load()
