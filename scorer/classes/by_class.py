@@ -17,7 +17,7 @@ import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.classes.capacity import degraded
-from scorer.classes.reclaimed import GROUPS, MachinesSeen, reckoning, reclaimable
+from scorer.classes.reclaimed import GROUPS, reckoning, reclaimable
 from scorer.classes.strategy import ASKED, BATCH, MEASURED, Reclaim
 from scorer.ledger.record.limits import Limit, total
 from scorer.snapshot.arrays import ROUNDING, Bools, Floats, numbers
@@ -26,7 +26,7 @@ from scorer.snapshot.arrays import ROUNDING, Bools, Floats, numbers
 class ByClass:
     """The sums of the requested instance's class on some machines, and their limits, [R, n] each."""
 
-    def __init__(self, strategy: Reclaim, machines: MachinesSeen, promised: Floats, *, usage_counts: bool) -> None:
+    def __init__(self, strategy: Reclaim, machines: Any, promised: Floats, *, usage_counts: bool) -> None:
         """``promised`` [R, n]: the limit of prod, or of all classes for a resource that is not sold by class."""
         self.priority_class = machines.request.priority_class
         self.counted = GROUPS[self.priority_class]
@@ -62,7 +62,7 @@ class ByClass:
     @cached_property
     def used(self) -> Floats:
         """[R, n] The usage that is compared: all of it, but for prod without that of lower classes."""
-        used = self._machines.mean.copy()
+        used: Floats = self._machines.mean.copy()
         if not self._reclaims:
             lower = self._machines.of_classes[MEASURED, BATCH:].sum(axis=0)
             used[self._sold] = np.maximum(used[self._sold] - lower[self._sold], 0.0)

@@ -4,30 +4,17 @@ A machine's figures depend on that machine alone. Instances of mid and prod that
 at once, with their requests. The amounts of batch and free do not change what these classes may have.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from schemas.resources import CPU
-from schemas.rpc.request import Request
 from schemas.tables.window_table import PERCENTILES
 from scorer.classes.capacity import batch, batch_takings, mid, unused
 from scorer.classes.prediction import Peaks
 from scorer.classes.strategy import Reclaim, Uses, uses_from
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
-
-
-class MachinesSeen(Protocol):
-    """Some machines, or all, with their columns by name, for one request."""
-
-    request: Request
-
-    def __len__(self) -> int: ...
-
-    def __getattr__(self, name: str) -> NDArray[Any]: ...
-
 
 GROUPS = {"prod": ("prod",), "mid": ("mid",), "batch": ("batch",), "free": ("batch", "free")}
 """The classes whose amounts are added up with those of a class: free may use the rest of batch."""
@@ -68,7 +55,7 @@ class _Counted(NamedTuple):
     usage: Floats
 
 
-def _counted(machines: MachinesSeen) -> _Counted:
+def _counted(machines: Any) -> _Counted:
     """Return the sums and figures of these machines.
 
     The system's usage is what the agent reports for it, plus the usage of ids that the ledger does not have. Without
@@ -83,7 +70,7 @@ def _counted(machines: MachinesSeen) -> _Counted:
     return _Counted(sums, machines.capacity, reserved, system, usage)
 
 
-def _peaks(machines: MachinesSeen, sums: Uses) -> tuple[Floats, Floats, Bools]:
+def _peaks(machines: Any, sums: Uses) -> tuple[Floats, Floats, Bools]:
     """Return the peaks of prod and of the system, and which are predicted.
 
     Where none is predicted, prod's is the machine's peak of the day less the usage of lower classes.
@@ -94,7 +81,7 @@ def _peaks(machines: MachinesSeen, sums: Uses) -> tuple[Floats, Floats, Bools]:
     return prod, np.where(predicted, system, 0.0), predicted
 
 
-def reclaimable(machines: MachinesSeen, strategy: Reclaim, priority_class: str) -> Floats:
+def reclaimable(machines: Any, strategy: Reclaim, priority_class: str) -> Floats:
     """Return [R, n]: the limit of a class below prod; 0 where a resource is not sold by class, or its usage unknown."""
     seen = _counted(machines)
     if priority_class != "mid":
@@ -104,7 +91,7 @@ def reclaimable(machines: MachinesSeen, strategy: Reclaim, priority_class: str) 
     return mid(strategy, seen.capacity, seen.reserved, seen.system, seen.usage, seen.sums, spare)
 
 
-def reckoning(machines: MachinesSeen, strategy: Reclaim, priority_class: str) -> dict[str, Floats]:
+def reckoning(machines: Any, strategy: Reclaim, priority_class: str) -> dict[str, Floats]:
     """Return the terms of the limit of a class below prod, [R, n] each, for explanations.
 
     For batch and free these are subtracted from capacity: ``margin``, ``system`` (or the reserve), and ``higher``,

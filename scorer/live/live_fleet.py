@@ -5,10 +5,9 @@ parts together for itself.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import redis
 
@@ -26,18 +25,6 @@ from scorer.settings import LedgerSettings
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY, Wire
-
-
-class ServesProfiles(Protocol):
-    """Settings that name the profiles, and the one that is used."""
-
-    @property
-    def profiles(self) -> Sequence[Path]:
-        """Files and folders."""
-
-    @property
-    def profile(self) -> str:
-        """Its name."""
 
 
 class LiveFleet:
@@ -138,8 +125,8 @@ def _mode(arguments: Mapping[str, Any]) -> str:
     return next((line.partition(":")[2] for line in lines if line.startswith(("redis_mode:", "server_mode:"))), "")
 
 
-def profiles_of(settings: ServesProfiles) -> Profiles:
-    """Return the profiles of a process's settings; raises SettingsError."""
+def profiles_of(settings: Any) -> Profiles:
+    """Return the profiles that ``profiles`` and ``profile`` of a process's settings name; raises SettingsError."""
     try:
         return load_profiles(settings.profiles, settings.profile)
     except ProfileError as error:

@@ -29,7 +29,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import redis
@@ -37,9 +37,12 @@ import redis
 from schemas.process.redis_url import in_words
 from schemas.rpc.envelope import DEADLINE_MAX_S, DEADLINE_S, Code, Query, Reply, reply_ttl_s
 from scorer.metrics import AnsweringMetrics
-from scorer.rpc.replies import FOR_PLANNERS, LATER, Replies, Service, read_query, refusal
+from scorer.rpc.replies import FOR_PLANNERS, LATER, Replies, read_query, refusal
 from scorer.settings import AnsweringSettings
 from scorer.wire import AWAY, Command, ServerClock, Wire, refuses_for_now
+
+if TYPE_CHECKING:
+    from scorer.rpc.service import AnsweringService
 
 log = logging.getLogger("windward.scorer")
 
@@ -64,7 +67,12 @@ class Rpc:
     """The loop of one process. `run` returns when ``stop`` is set and every taken query is answered or returned."""
 
     def __init__(
-        self, wire: Wire, service: Service, metrics: AnsweringMetrics, settings: AnsweringSettings, clock: ServerClock
+        self,
+        wire: Wire,
+        service: "AnsweringService",
+        metrics: AnsweringMetrics,
+        settings: AnsweringSettings,
+        clock: ServerClock,
     ) -> None:
         self._wire = wire
         self._names, self._lists = settings.names, settings.lists

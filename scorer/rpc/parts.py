@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schemas.process.run import Process
 from schemas.process.signals import Stop
@@ -18,10 +18,12 @@ from scorer.ranking.profiles.catalogue import Profiles, load_profiles
 from scorer.rpc.loop import Rpc
 from scorer.rpc.methods.current import Current
 from scorer.rpc.operators.operator_rules import OperatorRules
-from scorer.rpc.replies import Service
 from scorer.settings import AnsweringSettings
 from scorer.snapshot.snapshot import Latest
 from scorer.wire import ServerClock, Wire
+
+if TYPE_CHECKING:
+    from scorer.rpc.service import AnsweringService
 
 FACTS_S = 1.0
 """Shortest time between two reads of the machines' facts (labels, capacity)."""
@@ -60,7 +62,7 @@ class Parts:
         settings = self.settings
         return Ledger(wire, settings.names, acknowledged_by=acknowledged_by, **settings.ledger_bounds())
 
-    def answer_by(self, service: Service, background: Sequence[BackgroundThread] = ()) -> None:
+    def answer_by(self, service: "AnsweringService", background: Sequence[BackgroundThread] = ()) -> None:
         """Set the object that answers the queries, and the other threads."""
         self.rpc = Rpc(self.wire, service, self._metrics, self.settings, self.clock)
         self._background += [self.refresher, *background]

@@ -9,9 +9,9 @@ with few steps: a small batch never waits for larger ones.
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from redis.exceptions import NoPermissionError
@@ -23,7 +23,10 @@ from schemas.values.errors import field_error, shortened
 from scorer.metrics import AnsweringMetrics
 from scorer.placement.choosing.steps import Steps
 from scorer.rpc.methods.parameters import CallError, ForPlanners
-from scorer.wire import AWAY, Command, refuses_for_now
+from scorer.wire import AWAY, refuses_for_now
+
+if TYPE_CHECKING:
+    from scorer.rpc.service import AnsweringService
 
 QUERY_BYTES_MAX = 8 * 2**20
 """A longer query is refused before it is decoded."""
@@ -82,32 +85,6 @@ FOR_PLANNERS: Final = Reply(id="", ok=True)
 """Stands for the answer to a query that takes too long for a scorer."""
 
 
-class Service(Protocol):
-    """The interface of the object that answers the queries, as the loop calls it."""
-
-    @property
-    def methods(self) -> Collection[str]:
-        """The methods there are."""
-
-    def reads(self) -> Sequence[Command]:
-        """Return commands to send after the command that takes a query; their answers are given to `accept`."""
-
-    def accept(self, answers: Sequence[Any]) -> None:
-        """Take the answers of `reads`, before any of the taken queries is answered."""
-
-    def steps(self, query: Query) -> Steps[bytes]:
-        """Return the result as JSON, computed in steps; raise CallError, InvalidRequest or ForPlanners."""
-
-    def writes(self) -> Sequence[Command]:
-        """Return commands to send with the answer; their results are ignored."""
-
-    def lost(self) -> None:
-        """Record that the connection was lost: the server may have restarted with other data."""
-
-    def between(self) -> None:
-        """Do other work that is due; called after each turn."""
-
-
 @dataclass(eq=False)
 class UnderWay:
     """A query that is not answered yet, and the steps to its answer."""
@@ -127,7 +104,7 @@ class UnderWay:
 class Replies:
     """Calls the service, and keeps the batches in progress."""
 
-    def __init__(self, service: Service, metrics: AnsweringMetrics, clock: Callable[[], float]) -> None:
+    def __init__(self, service: "AnsweringService", metrics: AnsweringMetrics, clock: Callable[[], float]) -> None:
         """``clock`` returns the server's time."""
         self._clock = clock
         self._service = service

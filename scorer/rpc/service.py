@@ -63,19 +63,22 @@ class AnsweringService:
         )
         self._updates = Updates(current, ledger)
 
-    # ---- called by the loop (`scorer.rpc.replies.Service`)
+    # ---- called by the loop
 
     @property
     def methods(self) -> Collection[str]:
         return self.METHODS
 
     def reads(self) -> Sequence[Command]:
+        """Return commands to send after the command that takes a query; their answers are given to `accept`."""
         return self.current.reads()
 
     def accept(self, answers: Sequence[Any]) -> None:
+        """Take the answers of `reads`, before any of the taken queries is answered."""
         self.current.accept(answers)
 
     def writes(self) -> Sequence[Command]:
+        """Return commands to send with the answer; their results are ignored."""
         return self._decisions.take()
 
     def lost(self) -> None:
@@ -83,10 +86,13 @@ class AnsweringService:
         self.current.follower.forget()
 
     def between(self) -> None:
-        """Do nothing: a scorer has no other work between queries."""
+        """Do other work that is due, after each turn; a scorer has none."""
 
     def steps(self, query: Query) -> Steps[bytes]:
-        """Return the result as JSON, in steps between which other queries can be answered."""
+        """Return the result as JSON, in steps between which other queries can be answered.
+
+        Raises CallError, InvalidRequest or ForPlanners.
+        """
         if (refusal := self.current.follower.refusal) and query.method != "health":
             raise CallError("UNAVAILABLE", refusal, retryable=True)
         try:

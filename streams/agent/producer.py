@@ -11,7 +11,7 @@ handled like a missing broker.
 """
 
 import logging
-from typing import Any, Protocol
+from typing import Any
 
 from kafka import KafkaProducer
 from kafka.errors import InvalidRecordError, KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
@@ -23,28 +23,6 @@ log = logging.getLogger("windward.publisher")
 
 REFUSALS = (MessageSizeTooLargeError, RecordListTooLargeError, InvalidRecordError)
 """Errors of the record, not of the broker: sending it again would fail again."""
-
-
-class Future(Protocol):
-    """The result of one send."""
-
-    is_done: bool
-    exception: BaseException | None
-    value: Any
-    """The metadata of an acknowledged record; ``timestamp``: its time stamp in the topic, epoch ms."""
-
-    def get(self, timeout: float | None = None) -> object:
-        """Wait for the result."""
-
-
-class Producer(Protocol):
-    """The part of kafka-python's producer that is used here."""
-
-    def send(self, topic: str, value: bytes, key: bytes, *, timestamp_ms: int) -> Future:
-        """Queue one record with this time stamp."""
-
-    def close(self, timeout: float) -> None:
-        """Close, and drop all queued records."""
 
 
 class CachingPartitioner(DefaultPartitioner):  # type: ignore[misc]
@@ -87,7 +65,7 @@ def connect(settings: KafkaSettings, client_id: str, linger_ms: int = 5, batch_b
     )
 
 
-def wait(future: Future, timeout_s: float) -> None:
+def wait(future: Any, timeout_s: float) -> None:
     """Wait until the future is done, or for ``timeout_s``; its exception is not raised."""
     try:
         future.get(timeout_s)
@@ -95,7 +73,7 @@ def wait(future: Future, timeout_s: float) -> None:
         return
 
 
-def close(producer: Producer) -> None:
+def close(producer: KafkaProducer) -> None:
     """Close the producer. Its error about records without a result is only logged: they are in the backlog again."""
     try:
         producer.close(timeout=0)

@@ -21,12 +21,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from streams.agent.broker_clock import BrokerClock
-from streams.agent.producer import REFUSALS, Future, Producer, close, in_words, wait
+from streams.agent.producer import REFUSALS, close, in_words, wait
 from streams.agent.sampling.backlog import Backlog, Record
 from streams.agent.sampling.counts import Counts
 
@@ -51,7 +52,8 @@ class _Sent(NamedTuple):
     """A record in flight."""
 
     record: Record
-    future: Future
+    future: Any
+    """Of kafka-python; ``value.timestamp``: the time stamp in the topic, epoch ms."""
     at_ms: int
     """When it was sent, by this machine's clock."""
 
@@ -60,7 +62,7 @@ class _Sent(NamedTuple):
 class Publisher:
     """A thread between the sampler and the broker. ``connect`` builds a producer or raises."""
 
-    connect: Callable[[], Producer]
+    connect: Callable[[], KafkaProducer]
     topic: str
     backlog_records: int
     in_flight_most: int = 500
@@ -129,7 +131,7 @@ class Publisher:
             self._pause(backoff_s * random.uniform(0.5, 1.0))  # noqa: S311
             backoff_s = min(backoff_s * 2, self.backoff_s[1])
 
-    def _pump(self, producer: Producer) -> bool:
+    def _pump(self, producer: KafkaProducer) -> bool:
         """Send until a round fails or until told to stop; return whether anything was delivered."""
         delivered = 0
         while not self._over():
@@ -145,7 +147,7 @@ class Publisher:
                 self._note_back()
         return delivered > 0
 
-    def _send_some(self, producer: Producer) -> _Round:
+    def _send_some(self, producer: KafkaProducer) -> _Round:
         """Send as many records as fit in flight; wait for a record or a result when there is none to send."""
         with self._changed:
             if not self._backlog and not self._in_flight:

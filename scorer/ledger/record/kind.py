@@ -16,34 +16,13 @@ Rejected: the id without its number. It explains as much as the name, but reques
 share one ranking, and would no longer.
 """
 
-from collections.abc import Mapping
-from typing import Protocol
+from typing import Any
 
 LABELS = ("app", "app.kubernetes.io/name", "image", "owner")
 _DIGITS = "0123456789"
 
 
-class Named(Protocol):
-    """The fields from which a kind is derived."""
-
-    @property
-    def kind(self) -> str:
-        """The kind given by the deployer; may be empty, like all of these."""
-
-    @property
-    def cluster(self) -> str:
-        """The cluster it belongs to."""
-
-    @property
-    def role(self) -> str:
-        """Its part in it."""
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """Values by key."""
-
-
-def kind_of(one: Named) -> str:
+def kind_of(one: Any) -> str:
     """Return the kind of an instance, or of the instance that a request describes; "" without one.
 
     >>> from schemas.rpc.request import Request
@@ -53,7 +32,7 @@ def kind_of(one: Named) -> str:
     'app=shop'
     """
     if one.kind:
-        return one.kind
+        return str(one.kind)
     if one.cluster:
         stem = one.cluster.rstrip(_DIGITS)
         name = one.cluster if stem in ("", one.cluster) else f"{stem}*"

@@ -1,36 +1,7 @@
 """The interface of a collector: *read*, which does I/O, and *parse*, which is pure."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
-
-
-class CollectorSettings(Protocol):
-    """The settings of collectors; the agent's own settings include them, and also have connections."""
-
-    @property
-    def capacity(self) -> Mapping[str, str]:
-        """Amounts by resource that replace measured capacities."""
-
-    @property
-    def nic_include(self) -> str | None:
-        """Regular expression of the interfaces that count."""
-
-    @property
-    def nic_exclude(self) -> str | None:
-        """Regular expression of interfaces that do not count."""
-
-    @property
-    def disk_exclude(self) -> str | None:
-        """Regular expression of disks that do not count."""
-
-    @property
-    def memory_arc_share(self) -> float | None:
-        """Share of ZFS's cache that counts as available; None: all of it, but nothing in a container."""
-
-    @property
-    def nic_speeds(self) -> Mapping[str, float]:
-        """Link speed in bytes/s by interface; ``*`` is the one for interfaces the kernel does not know."""
 
 
 class Reading(NamedTuple):
@@ -47,7 +18,7 @@ class Collector(Protocol):
     """Its name in `schemas.resources`."""
 
     @classmethod
-    def configured(cls, settings: CollectorSettings) -> Self:
+    def configured(cls, settings: Any) -> Self:
         """Build it from the agent's settings; this base class reads none."""
         return cls()
 

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import psutil
 
-from streams.agent.collectors.base import Collector, CollectorSettings, Reading
+from streams.agent.collectors.base import Collector, Reading
 from streams.agent.rises import BITS_32, ImpossibleRiseError, NoReadingError, allowed_s, rise_of
 
 SYSFS = Path("/sys/block")
@@ -44,7 +44,7 @@ class Disk(Collector):
     _physical: frozenset[str] = field(default=frozenset(), repr=False)
 
     @classmethod
-    def configured(cls, settings: CollectorSettings) -> Self:
+    def configured(cls, settings: Any) -> Self:
         """Build it from the setting ``disk_exclude``."""
         return cls(exclude=re.compile(settings.disk_exclude) if settings.disk_exclude else None)
 

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import psutil
 
-from streams.agent.collectors.base import Collector, CollectorSettings, Reading, text_of
+from streams.agent.collectors.base import Collector, Reading, text_of
 from streams.agent.container import in_container
 from streams.agent.rises import NoReadingError
 
@@ -33,7 +33,7 @@ class Memory(Collector):
     arc_share: float = 0.0
 
     @classmethod
-    def configured(cls, settings: CollectorSettings) -> Self:
+    def configured(cls, settings: Any) -> Self:
         """Build it from the setting ``memory_arc_share``.
 
         Whether ZFS is there is checked once, since it costs 20 us.

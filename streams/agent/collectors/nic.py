@@ -5,12 +5,12 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import psutil
 
 from schemas.messages.sample import interfaces_said
-from streams.agent.collectors.base import Collector, CollectorSettings, Reading, text_of
+from streams.agent.collectors.base import Collector, Reading, text_of
 from streams.agent.rises import BITS_32, LINK_MAX, ImpossibleRiseError, NoReadingError, allowed_s, rise_of
 
 SYSFS = Path("/sys/class/net")
@@ -69,7 +69,7 @@ class Nic(Collector):
     _links_until_s: float = field(default=0.0, repr=False)
 
     @classmethod
-    def configured(cls, settings: CollectorSettings) -> Self:
+    def configured(cls, settings: Any) -> Self:
         """Build it from the ``nic_*`` settings."""
         return cls(
             include=re.compile(settings.nic_include) if settings.nic_include else None,
