@@ -124,7 +124,6 @@ def test_the_longest_chain_of_imports():
 
 RUN_BY = {
     "ops.cli.config": "tests/integration/commands/test_commands.py",
-    "ops.demo.command": "tests/integration/stack/test_demo.py",
     "ops.docs.conf": ".ci/run",
     "ops.packages.client.hatch_build": ".ci/run",
     "ops.stack.servers.die_with_parent": "tests/ops/stack/servers/test_process.py",

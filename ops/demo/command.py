@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from rich.text import Text
 from ops.stack.servers.process import LocalError, wait_until
 from ops.stack.stack import Stack, StackSettings
 from ops.stack.up import Interrupts
-from ops.top.fleet_view import FleetView, Spread, at_random, join_tables, least_used, spread
+from ops.top.view import utilization
 from schemas.names import Names
 from schemas.process.connections import CommonSettings
 from schemas.process.settings import load_settings, setting
@@ -40,6 +40,9 @@ from scorer.client import Candidate, Client, WindwardError
 from scorer.commands.planning.rebalance_view import show
 from scorer.commands.shared.show import ratio
 from scorer.live.windows_reader import read_windows
+from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.builder import build_snapshot
+from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import Wire
 
 SIMULATED = "sim-"
@@ -58,22 +61,23 @@ SPREAD = [
 ]  # fmt: skip
 
 
-def machines_table(view: FleetView, screen: Screen) -> str:
+def machines_table(fleet: Snapshot, screen: Screen) -> str:
     """Return this machine and the simulated ones of the highest, middle and lowest CPU utilization."""
     rows = []
-    simulated, own = split(view)
-    if view.windows_s and len(view.names):
-        order = simulated[np.argsort(view.utilization[0, CPU, simulated])]
+    simulated, own = split(fleet)
+    if fleet.windows_s and len(fleet.names):
+        order = simulated[np.argsort(utilization(fleet)[0, CPU, simulated])]
         shown = order[[-1, -2, len(order) // 2, 1, 0]] if len(order) >= 5 else order
         for row in (*own, *shown):
-            name = view.names[row] + (" (real)" if row in own else "")
-            rows.append([name, *_machine_cells(view, int(row))])
+            name = fleet.names[row] + (" (real)" if row in own else "")
+            rows.append([name, *_machine_cells(fleet, int(row))])
     return table(BURST_MACHINES, rows, screen)
 
 
-def _machine_cells(view: FleetView, row: int) -> list[str]:
-    mean, std, capacity = view.mean[0, :, row], view.std[0, :, row], view.capacity[:, row]
-    share = view.utilization[0, :, row]
+def _machine_cells(fleet: Snapshot, row: int) -> list[str]:
+    mean, std = fleet.column("mean")[0, :, row], fleet.column("std")[0, :, row]
+    capacity = fleet.column("capacity")[:, row]
+    share = utilization(fleet)[0, :, row]
     return [
         ratio(finite(share[CPU])),
         number(finite(mean[CPU])),
@@ -82,7 +86,7 @@ def _machine_cells(view: FleetView, row: int) -> list[str]:
         size(finite(mean[MEMORY])),
         size(finite(capacity[MEMORY])),
         ratio(finite(share[NIC])),
-        ratio(finite(view.coverage[-1, CPU, row])),
+        ratio(finite(fleet.column("coverage")[-1, CPU, row])),
     ]
 
 
@@ -96,14 +100,66 @@ def ranked_cells(one: Candidate) -> list[str]:
     ]
 
 
+def split(fleet: Snapshot) -> tuple[Integers, Integers]:
+    """Return the rows of the simulated machines and of the real one."""
+    simulated = np.array([name.startswith(SIMULATED) for name in fleet.names], dtype=np.bool_)
+    return np.flatnonzero(simulated), np.flatnonzero(~simulated)
+
+
+def covered(fleet: Snapshot, machines: int) -> list[float]:
+    """Return for each window the covered share of ``machines`` simulated machines, by their CPU."""
+    simulated, _ = split(fleet)
+    windows = fleet.column("coverage")[:, CPU, simulated]
+    return [float(np.nansum(np.minimum(window, 1.0)) / max(machines, 1)) for window in windows]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a burst of equal instances is spread over the fleet."""
+
+    machines: int
+    """Different machines it went to."""
+    most: int
+    """The largest number of them on one machine."""
+    highest: float
+    """The highest CPU utilization on any machine that got one, when they all run."""
+    std: float
+    """Standard deviation of CPU utilization over the fleet, when they all run."""
+
+
+def spread(used: Floats, capacity: Floats, cpu: float, rows: Sequence[int]) -> Spread:
+    """Return the spread of instances of ``cpu`` cores each on machines ``rows``, one row an instance; [M] columns.
+
+    >>> spread(np.array([1.0, 1.0]), np.array([4.0, 4.0]), 1.0, [0, 0])
+    Spread(machines=1, most=2, highest=0.75, std=0.25)
+    """
+    counts = np.bincount(np.asarray(rows, dtype=np.int64), minlength=len(used))
+    after = (used + counts * cpu) / capacity
+    chosen = counts > 0
+    return Spread(
+        machines=int(chosen.sum()),
+        most=int(counts.max(initial=0)),
+        highest=float(after[chosen].max(initial=0.0)),
+        std=float(np.std(after)),
+    )
+
+
 def spread_cells(found: Spread) -> list[str]:
     return [str(found.machines), str(found.most), ratio(found.highest), number(found.std, 3)]
 
 
-def split(view: FleetView) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]:
-    """Return the rows of the simulated machines and of the real one."""
-    simulated = np.array([name.startswith(SIMULATED) for name in view.names], dtype=np.bool_)
-    return np.flatnonzero(simulated), np.flatnonzero(~simulated)
+def least_used(used: Floats, capacity: Floats, instances: int) -> list[int]:
+    """Return the rows chosen by measured load alone, which does not change within a burst.
+
+    >>> least_used(np.array([2.0, 1.0]), np.array([4.0, 4.0]), 3)
+    [1, 1, 1]
+    """
+    return [int(np.argmin(used / capacity))] * instances
+
+
+def at_random(machines: int, instances: int) -> list[int]:
+    """Return rows chosen at random."""
+    return [int(row) for row in np.random.default_rng(1).integers(0, machines, instances)]
 
 
 HEAVY = 6
@@ -124,9 +180,9 @@ class HotMachine(NamedTuple):
     prefix: str
     environ: Mapping[str, str]
 
-    def run(self, view: FleetView, screen: Screen, say: Callable[[str], None]) -> None:
+    def run(self, fleet: Snapshot, screen: Screen, say: Callable[[str], None]) -> None:
         """Show it; raises LocalError when the plan does not reduce the load."""
-        machine, cores = hottest_to_be(view)
+        machine, cores = hottest_to_be(fleet)
         for nth in range(HEAVY):
             placed = self.client.place(id=f"heavy-{nth}", machine=machine, cpu=cores, memory="1G", profile=NAMES_ALONE)
             if not placed.machine:
@@ -171,15 +227,15 @@ class HotMachine(NamedTuple):
         return {row.machine: (row.resources["cpu"]["utilization"] or 0.0, row.instances) for row in rows}
 
 
-def hottest_to_be(view: FleetView) -> tuple[str, float]:
+def hottest_to_be(fleet: Snapshot) -> tuple[str, float]:
     """Return a busy machine, and the cores of each of `HEAVY` instances that would overload it."""
-    simulated, _ = split(view)
-    used, capacity = view.mean[-1, CPU, simulated], view.capacity[CPU, simulated]
+    simulated, _ = split(fleet)
+    used, capacity = fleet.column("mean")[-1, CPU, simulated], fleet.column("capacity")[CPU, simulated]
     share = used / capacity
     middle = (capacity >= 16) & (share > 0.3) & (share < 0.75)
     chosen = int(np.argmax(np.where(middle, share, -1.0)))
     cores = round(float(HOT * capacity[chosen] - used[chosen]) / HEAVY, 1)
-    return view.names[simulated[chosen]], cores
+    return fleet.names[simulated[chosen]], cores
 
 
 FILL_DEADLINE_S = 100.0
@@ -290,61 +346,59 @@ class Demo:
         self._scene(f"this machine beside {self._settings.machines} simulated ones: windows fill")
         if self._console.is_terminal:
             with Live(console=self._console, auto_refresh=False) as live:
-                view = self._watch(LOOK_S, lambda view: live.update(self._picture(view), refresh=True))
+                fleet = self._watch(LOOK_S, lambda fleet: live.update(self._picture(fleet), refresh=True))
         else:
-            view = self._watch(PLAIN_LOOK_S, lambda view: self._console.print(self._line(view)))
-            self._print(machines_table(view, self._screen))
+            fleet = self._watch(PLAIN_LOOK_S, lambda fleet: self._console.print(self._line(fleet)))
+            self._print(machines_table(fleet, self._screen))
         wait_until(
             lambda: all(one.filter != "fresh" for one in self._client.rank(top=1).refusals),
             SCORER_DEADLINE_S,
             "the scorer sees fresh data of every machine",
         )
 
-    def _watch(self, look_s: float, show: Callable[[FleetView], None]) -> FleetView:
+    def _watch(self, look_s: float, show: Callable[[Snapshot], None]) -> Snapshot:
         """Show the fleet every ``look_s`` until every window is filled and this machine has reported."""
         until = time.monotonic() + FILL_DEADLINE_S
         while True:
-            view = self._fleet()
-            show(view)
-            if self._is_full(view):
-                return view
+            fleet = self._fleet()
+            show(fleet)
+            if self._is_full(fleet):
+                return fleet
             if time.monotonic() > until:
-                raise LocalError(f"the windows are not full after {FILL_DEADLINE_S:g} s: {self._line(view)}")
+                raise LocalError(f"the windows are not full after {FILL_DEADLINE_S:g} s: {self._line(fleet)}")
             for process in self._stack.supervisor.dead:
                 raise LocalError(f"{process.name} ended with {process.exit_code}: {process.output_end()}")
             time.sleep(look_s)
 
-    def _is_full(self, view: FleetView) -> bool:
+    def _is_full(self, fleet: Snapshot) -> bool:
         """Return whether every window is covered, the fleet is current, and this machine has reported."""
-        simulated, own = split(view)
-        fleet = view.only(simulated)
-        covered = min(fleet.covered(self._settings.machines), default=0.0)
-        return bool(len(own) and covered > 0.99 and fleet.at.min() > time.time() - PRESENT_S)
+        simulated, own = split(fleet)
+        least = min(covered(fleet, self._settings.machines), default=0.0)
+        return bool(len(own) and least > 0.99 and fleet.column("at")[simulated].min() > time.time() - PRESENT_S)
 
-    def _fleet(self) -> FleetView:
+    def _fleet(self) -> Snapshot:
         names = Names(self._settings.prefix)
         partitions: Any = self._redis.get(names.partitions) or 0
         reader = read_windows(self._wire, names, int(partitions))
         for problem in reader.problems.values():
             raise LocalError(problem)
-        return join_tables(windows.whole() for windows in reader.windows)
+        return build_snapshot(reader.windows, {}, {})
 
-    def _shares(self, view: FleetView) -> list[tuple[str, float]]:
-        simulated, _ = split(view)
-        covered = view.only(simulated).covered(self._settings.machines)
-        return [(f"{window_s // 60} min", share) for window_s, share in zip(view.windows_s, covered, strict=True)]
+    def _shares(self, fleet: Snapshot) -> list[tuple[str, float]]:
+        shares = covered(fleet, self._settings.machines)
+        return [(f"{window_s // 60} min", share) for window_s, share in zip(fleet.windows_s, shares, strict=True)]
 
-    def _line(self, view: FleetView) -> str:
-        shares = "   ".join(f"{name} {share:4.0%}" for name, share in self._shares(view))
-        return f"{len(view.names):4d} machines seen   windows covered: {shares or 'not yet'}"
+    def _line(self, fleet: Snapshot) -> str:
+        shares = "   ".join(f"{name} {share:4.0%}" for name, share in self._shares(fleet))
+        return f"{len(fleet.names):4d} machines seen   windows covered: {shares or 'not yet'}"
 
-    def _picture(self, view: FleetView) -> Group:
+    def _picture(self, fleet: Snapshot) -> Group:
         bars: list[Text | Columns] = []
-        for name, share in self._shares(view) or [("waiting", 0.0)]:
+        for name, share in self._shares(fleet) or [("waiting", 0.0)]:
             bar = ProgressBar(100, 100 * share, width=50)
             bars.append(Columns([Text(f"{name:>7} window"), bar, Text(f"{share:4.0%}")], padding=(0, 2)))
-        shown = Text.from_ansi(machines_table(view, self._screen))
-        return Group(f"{len(view.names)} machines seen", *bars, shown)
+        shown = Text.from_ansi(machines_table(fleet, self._screen))
+        return Group(f"{len(fleet.names)} machines seen", *bars, shown)
 
     # ---- placements
 
@@ -379,20 +433,20 @@ class Demo:
         scene.run(self._fleet(), self._screen, self._print)
 
 
-def burst(client: Client, view: FleetView, request: Mapping[str, Any], count: int) -> tuple[list[list[str]], str]:
+def burst(client: Client, fleet: Snapshot, request: Mapping[str, Any], count: int) -> tuple[list[list[str]], str]:
     """Place ``count`` instances; return the rows of a table (`ops.demo.command.SPREAD`), and a line about it.
 
     Raises LocalError unless all of them found a machine.
     """
     cores = float(request["cpu"])
-    row_of = {name: row for row, name in enumerate(view.names)}
+    row_of = {name: row for row, name in enumerate(fleet.names)}
     started = time.monotonic()
     answers = [client.place(**request, id=f"demo-{n}", ttl_s=120) for n in range(count)]
     took_s = time.monotonic() - started
     placed = [one.machine for answer in answers for one in answer.placed]
     if len(placed) < count:
         raise LocalError(f"only {len(placed)} of {count} were placed: {answers[-1].summary}")
-    used, capacity = view.mean[-1, CPU], view.capacity[CPU]
+    used, capacity = fleet.column("mean")[-1, CPU], fleet.column("capacity")[CPU]
     fits = np.flatnonzero(used + cores <= capacity)
     rows = [["before", "", "", "", number(spread(used, capacity, cores, []).std, 3)]]
     for name, chosen in (

@@ -11,7 +11,6 @@ import msgspec
 import redis
 
 from ops.doctor.findings import muted, process_findings
-from ops.top.fleet_view import join_tables
 from ops.top.settings import TopSettings
 from ops.top.view import Decision, Moment, as_json, chosen, frame, rows_of, spread_of
 from schemas.messages.process import read_processes, running
@@ -24,6 +23,7 @@ from scorer.cluster_wire import wire_to
 from scorer.commands.instances.why import decided, move_words
 from scorer.commands.shared import ask
 from scorer.live.windows_reader import WindowsReader, asking
+from scorer.snapshot.builder import build_snapshot
 from scorer.wire import AWAY
 
 DECISIONS = 50
@@ -83,13 +83,13 @@ class Reader:
         names, server, now_s = self._names, self._server, time.time()
         partitions = partition_count(server.get(names.partitions)) or 0
         self._windows.refresh(partitions)
-        view = join_tables(windows.whole() for windows in self._windows.windows)
+        fleet = build_snapshot(self._windows.windows, {}, {})
         scorers, problem = self._processes()
         return Moment(
             now_s=now_s,
-            windows_s=view.windows_s,
-            rows=rows_of(view, now_s),
-            std=spread_of(view),
+            windows_s=fleet.windows_s,
+            rows=rows_of(fleet, now_s),
+            std=spread_of(fleet),
             waiting=int(server.llen(names.queries)),
             scorers=scorers,
             decisions=self._decisions(),

@@ -5,16 +5,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ops.top.fleet_view import FleetView
 from schemas.process.tables import Column, Screen, table
 from schemas.resources import CPU, MEMORY, NIC, RESOURCES
 from schemas.values.numbers import counted, duration, finite, number
 from scorer.commands.shared.show import age, ratio
 from scorer.planning.soon_hot import chances, margins
+from scorer.snapshot.arrays import Floats
+from scorer.snapshot.snapshot import Snapshot
 
-FloatArray = NDArray[np.float64]
 STALE_S = 60.0
 REST = RESOURCES[NIC:]
 """Resources with one column, of the shortest window; one that no machine reports has none."""
@@ -64,33 +63,44 @@ class Moment:
     """What is wrong with what is shown: the process that causes it comes first in the heading."""
 
 
-def risks_of(view: FleetView) -> FloatArray:
+def utilization(fleet: Snapshot) -> Floats:
+    """Return [W, R, M]: mean over capacity, as the tables of the windows have them; NaN where either is unknown."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        used: Floats = fleet.column("mean") / fleet.column("capacity")
+    return used
+
+
+def deviation(fleet: Snapshot, window: int) -> Floats:
+    """Return [R, M]: the standard deviation in one window over capacity, as above."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: Floats = fleet.column("std")[window] / fleet.column("capacity")
+    return found
+
+
+def risks_of(fleet: Snapshot) -> Floats:
     """Return [M] the risk of each machine, 0 to 1: the highest of CPU, memory and NIC, over the longest window.
 
     It is `load_variation_risk` of the measured load against capacity, without credits and operators' reserves. So every
     machine has one, whether a scorer would offer it or not. NaN where no load is known.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        spread = np.nan_to_num(view.std[-1] / view.capacity)[[CPU, MEMORY, NIC]]
-        risks = (np.clip(view.utilization[-1][[CPU, MEMORY, NIC]], 0.0, 1.0) + np.clip(spread, 0.0, 1.0)) / 2.0
-    worst: FloatArray = np.fmax.reduce(risks, axis=0)
+    spread = np.nan_to_num(deviation(fleet, -1))[[CPU, MEMORY, NIC]]
+    risks = (np.clip(utilization(fleet)[-1][[CPU, MEMORY, NIC]], 0.0, 1.0) + np.clip(spread, 0.0, 1.0)) / 2.0
+    worst: Floats = np.fmax.reduce(risks, axis=0)
     return worst
 
 
-def soon_of(view: FleetView) -> FloatArray:
+def soon_of(fleet: Snapshot) -> Floats:
     """Return [M] the chance of each machine to be hot soon, by its load against capacity; NaN where it is unknown."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        std = view.std[-1, CPU] / view.capacity[CPU]
-        return chances(margins(view.utilization[0, CPU], view.utilization[-1, CPU], std))
+    used = utilization(fleet)[:, CPU]
+    return chances(margins(used[0], used[-1], deviation(fleet, -1)[CPU]))
 
 
-def rows_of(view: FleetView, now_s: float) -> list[Row]:
+def rows_of(fleet: Snapshot, now_s: float) -> list[Row]:
     """Return one row for each machine of the window tables."""
-    if not len(view.names):
+    if not len(fleet):
         return []
-    used, risks, soon = view.utilization, risks_of(view), soon_of(view)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        std = view.std[0, CPU] / view.capacity[CPU]
+    used, risks, soon = utilization(fleet), risks_of(fleet), soon_of(fleet)
+    std, at_s = deviation(fleet, 0)[CPU], fleet.column("at")
     return [
         Row(
             machine=name,
@@ -100,21 +110,20 @@ def rows_of(view: FleetView, now_s: float) -> list[Row]:
             rest={name: finite(used[0, r, at]) for r, name in enumerate(RESOURCES) if name in REST},
             risk=finite(risks[at]),
             soon=finite(soon[at]),
-            age_s=now_s - float(view.at[at]),
+            age_s=now_s - float(at_s[at]),
         )
-        for at, name in enumerate(view.names)
+        for at, name in enumerate(fleet.names)
     ]
 
 
-def spread_of(view: FleetView) -> dict[str, tuple[float | None, ...]]:
+def spread_of(fleet: Snapshot) -> dict[str, tuple[float | None, ...]]:
     """Return the standard deviation of utilization over the fleet: by resource, one for each window."""
-    if not len(view.names):
+    if not len(fleet):
         return {}
+    used = utilization(fleet)
     with np.errstate(invalid="ignore"):
         return {
-            name: tuple(
-                finite(np.nanstd(window)) if np.isfinite(window).any() else None for window in view.utilization[:, r]
-            )
+            name: tuple(finite(np.nanstd(window)) if np.isfinite(window).any() else None for window in used[:, r])
             for name, r in (("cpu", CPU), ("memory", MEMORY), ("nic", NIC))
         }
 

@@ -8,8 +8,8 @@ import pytest
 import redis
 from textual.widgets import DataTable, Input, Static
 
+from ops.demo.command import at_random, least_used, spread
 from ops.top.app import TopApp
-from ops.top.fleet_view import at_random, join_tables, least_used, spread
 from ops.top.settings import TopSettings
 from ops.top.view import (
     Decision,
@@ -25,9 +25,10 @@ from ops.top.view import (
     rows_of,
 )
 from schemas.process.tables import Screen
-from schemas.resources import CPU, RESOURCES
-from schemas.tables.window_table import Header, decode_table, encode_table
+from schemas.tables.partition_windows import PartitionWindows
+from schemas.tables.window_table import decode_table
 from scorer.planning.soon_hot import chances, margins
+from scorer.snapshot.builder import build_snapshot
 from tests.window_tables import window_table
 
 WINDOWS_S = (300, 900, 3600)
@@ -192,13 +193,17 @@ def test_an_empty_fleet_is_shown(tmp_path):
     assert "0 machines" not in unread
 
 
+def built(*tables):
+    return build_snapshot([PartitionWindows(decode_table(raw)) for raw in tables], {}, {})
+
+
 def test_every_machine_of_a_large_fleet_has_a_risk():
     """Hot ones, too, which no scorer would offer. A machine without data has none."""
     count = 1_500
     used = np.linspace(0.0, 1.2, count)
     raw = window_table([f"m{n:04d}" for n in range(count)], utilization=used, capacity=(16.0, 64e9))
     blank = window_table(["blank"], capacity=(np.nan, np.nan, np.nan), partition=1)
-    rows = rows_of(join_tables([decode_table(raw), decode_table(blank)]), now_s=0.0)
+    rows = rows_of(built(raw, blank), now_s=0.0)
     assert len(rows) == count + 1
     for at in (0, 700, count - 1):
         sigma = min(0.1 * used[at], 1.0)
@@ -207,51 +212,7 @@ def test_every_machine_of_a_large_fleet_has_a_risk():
     assert [rows[at].soon for at in (0, count - 1)] == pytest.approx([0.0, 1.0])
     assert rows[700].soon == pytest.approx(chances(margins(used[700:701], used[700:701], 0.1 * used[700:701])).item())
     assert rows[-1].soon is None
-    assert rows_of(join_tables([]), now_s=0.0) == []
-
-
-BOTH_S = (300, 3600)
-
-
-def table(names, cpu, coverage, at=None):
-    """A table of machines of ten cores with the same coverage of both windows."""
-    machines = len(names)
-    shape = (len(BOTH_S), len(RESOURCES), machines)
-    columns = {
-        "at": np.arange(machines, dtype=np.float64) if at is None else np.array(at, np.float64),
-        "capacity": np.full((len(RESOURCES), machines), 10.0),
-        "mean": np.broadcast_to(np.array(cpu), shape).copy(),
-        "std": np.zeros(shape, np.float32),
-        "coverage": np.full(shape, coverage, np.float32),
-    }
-    header = Header(machines=machines, windows_s=BOTH_S, columns=[])
-    return decode_table(encode_table(header, columns, "\n".join(names).encode()))
-
-
-def test_machines_of_all_partitions_are_joined_in_order():
-    """Names and columns keep together; an empty partition changes nothing."""
-    view = join_tables([table(["a", "b"], [1, 2], 1.0), table([], [], 0.0), table(["c"], [4], 0.5)])
-    assert view.names == ["a", "b", "c"]
-    assert view.utilization[0, CPU].tolist() == pytest.approx([0.1, 0.2, 0.4])
-    assert view.covered(5) == pytest.approx([0.5, 0.5])
-    assert view.only(np.array([2])).names == ["c"]
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "names", "utilization"), [(0, 9, ["b", "a"], 0.3), (9, 0, ["a", "b"], 0.1)]
-)
-def test_a_machine_in_two_partitions_has_one_row(first, second, names, utilization):
-    tables = [table(["a", "b"], [1, 2], 1.0, [first, 5]), table(["a"], [3], 1.0, [second])]
-    view = join_tables(tables)
-    assert view.names == names
-    assert view.utilization[0, CPU, names.index("a")] == pytest.approx(utilization)
-    assert view.covered(2) == pytest.approx([1.0, 1.0])
-
-
-def test_no_table_at_all_is_an_empty_fleet():
-    view = join_tables([])
-    assert view.names == []
-    assert view.covered(200) == []
+    assert rows_of(built(), now_s=0.0) == []
 
 
 def test_a_scorer_that_sees_only_measured_load_piles_a_burst_onto_one_machine():
