@@ -213,6 +213,9 @@ class Names:
     moves_waiting = _Key("{moves}", "waiting")
     """List: proposed moves, newest at the left."""
 
+    moves_roles = _Key("{moves}", "roles")
+    """List: proposed exchanges of roles, newest at the left."""
+
     moves_taken = _Key("{moves}", "taken")
     """List: proposed moves that a program has taken and not acknowledged."""
 

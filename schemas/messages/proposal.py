@@ -4,7 +4,9 @@
      "instance":"db-1","generation":3,"source":"m1","target":"m2","gain":0.012,"copy_s":41.0,"copy_bytes":2.6e9,
      "reason":"cpu of the source 95% -> 76%"}
 
-A message is one move. The program takes it with ``BLMOVE waiting taken RIGHT LEFT``, moves the instance, and
+A message is one move, or of kind ``role``: the instance stays and hands its role to ``swap_role_with``, by a failover
+that copies nothing, and takes ``role``. These have version 2 and a list of their own: a program of a release before
+them never takes one for a move. The program takes it with ``BLMOVE waiting taken RIGHT LEFT``, moves the instance, and
 acknowledges with ``LREM taken 1 MESSAGE``: 1 is done, 0 means that the message was withdrawn meanwhile.
 """
 
@@ -14,7 +16,7 @@ import msgspec
 
 from schemas.values.read_json import read_as
 
-VERSION = 1
+VERSION, ROLE_VERSION = 1, 2
 COMMANDS = (1 << 53) - 1
 """The fence of a move that a command began: its target is reserved, and no planner overtakes it."""
 LOST = "lost"
@@ -51,6 +53,11 @@ class MoveProposal(msgspec.Struct, frozen=True, kw_only=True):
     """How long the copy of its memory is expected to take."""
     copy_bytes: float = 0.0
     reason: str = ""
+    kind: str = "move"
+    """Or ``role``; ``target`` is then the machine of the other instance."""
+    swap_role_with: str = ""
+    role: str = ""
+    """The role of the instance when it is done."""
 
     @property
     def of_command(self) -> bool:
@@ -95,4 +102,4 @@ def read_proposal(raw: bytes) -> MoveProposal | None:
         found = read_as(raw, MoveProposal)
     except msgspec.DecodeError:
         return None
-    return found if found.v == VERSION else None
+    return found if found.v == (ROLE_VERSION if found.kind == "role" else VERSION) else None

@@ -66,15 +66,15 @@ class MovesQueue:
 
     def __init__(self, wire: Wire, names: Names) -> None:
         self._wire = wire
-        self._keys = (names.moves_waiting, names.moves_taken, names.moves_fence)
+        self._keys = (names.moves_waiting, names.moves_taken, names.moves_fence, names.moves_roles)
 
     def read(self) -> tuple[list[bytes], list[bytes]]:
         """Return the waiting messages, the next one first, and the taken ones."""
-        answers = self._wire.ask([("LRANGE", key, -READ_MAX, -1) for key in self._keys[:2]])
+        answers = self._wire.ask([("LRANGE", key, -READ_MAX, -1) for key in (*self._keys[:2], self._keys[3])])
         for answer in answers:
             if isinstance(answer, redis.ResponseError):
                 raise answer
-        return answers[0][::-1], answers[1]
+        return [*answers[2][::-1], *answers[0][::-1]], answers[1]
 
     def write(
         self,
@@ -179,7 +179,7 @@ class Proposer:
         broken = Counter(one.why for one in violations(machines_of(inputs), inputs.ledger))
         for why in WHY:
             self._metrics.broken.labels(why).set(broken[why])
-        plan = advice(inputs, self._rounds, settled.pending, self._term.resting)
+        plan = advice(inputs, self._rounds, settled.pending, self._term.resting, settled.handing)
         new = propose(plan, number, now_s, settings.proposal_s)
         if self._lease.take() != number:  # this process was suspended meanwhile, and another plans
             return

@@ -32,7 +32,7 @@ def may_move(instances: list[Instance], settings: Rebalancing, stay: Collection[
         and one.labels.get(MOVABLE) != "false"
         and (not settings.classes or one.priority_class in settings.classes)
         and one.id not in stay
-        and now_s - max(one.reserved_at, one.started_at) >= settings.rest_s
+        and now_s - max(one.reserved_at, one.started_at, one.swapped_at) >= settings.rest_s
         for one in instances
     ]
     return np.array(found, np.bool_)

@@ -105,7 +105,9 @@ def _applied(moves: Sequence[Mapping[str, Any]], *, announced: bool) -> list[str
 
 
 def _moves(answer: Mapping[str, Any], screen: Screen | None) -> str:
-    return view([*_MOVE, *(_BY_OVERLOAD if answer["rule"] == "overload" else _BY_REASON)], answer["moves"], screen)
+    moves = answer["moves"]
+    by_load = answer["rule"] == "overload" and all(move["target"] for move in moves)
+    return view([*_MOVE, *(_BY_OVERLOAD if by_load else _BY_REASON)], moves, screen)
 
 
 def _machines(answer: Mapping[str, Any], screen: Screen | None) -> str:

@@ -76,6 +76,8 @@ def as_fields(rules: Rules | None) -> Mapping[str, Any]:
 
 MOVABLE = "movable"
 """An instance whose label of this name is ``false`` is never moved."""
+SHARD = "shard"
+"""Members of a cluster exchange roles where their labels of this name are equal: a replica leads its own shard."""
 DAEMON = "daemon"
 """An instance whose label of this name is ``true`` belongs to its machine and ends with it.
 
@@ -192,6 +194,8 @@ class Instance(_Kept, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """Digest of the request it was placed for: a request with the same id and another digest is an error."""
     swap: tuple[str, ...] = ()
     """The two ids of its last exchange of roles, until its role changes otherwise: the same call again is a repeat."""
+    swapped_at: float = 0.0
+    """When that was."""
     version: int = 0
     """The ledger's change number of its last transition."""
     generation: int = 0
@@ -215,6 +219,7 @@ _Tail: Any = msgspec.defstruct(
         ("maxmemory", int, 0),
         ("request", str, ""),
         ("swap", tuple[str, ...], ()),
+        ("swapped_at", float, 0.0),
         ("rules", Rules | None, None),
         *_KINDS,
     ],
@@ -331,6 +336,7 @@ def record_tail(instance: Instance, *, own: bool = True) -> bytes:
             as_units(instance.maxmemory, _MAXMEMORY_UNITS),
             instance.request if own else "",
             instance.swap,
+            instance.swapped_at,
             instance.rules,
             *_kept(instance),
         )

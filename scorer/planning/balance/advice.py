@@ -6,7 +6,7 @@ source before the move.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,9 +14,9 @@ import numpy as np
 from schemas.resources import ALL, RESOURCES
 from schemas.rpc.results import RebalanceMove, RebalanceResult
 from scorer.ledger.record.instance import Instance
-from scorer.planning.balance.by_overload import Balancing, Plan, rebalance
+from scorer.planning.balance.by_overload import Balancing, Plan
 from scorer.planning.balance.moves import Step
-from scorer.planning.balance.repair import repair
+from scorer.planning.balance.repair import by_overload, repair
 from scorer.planning.balance.rounds import Rounds
 from scorer.planning.balance.scene import Scene
 from scorer.planning.thresholds.anomaly import SideDetectors
@@ -34,7 +34,7 @@ _UNITS: Mapping[str, float] = {resource.name: 10.0 ** min(resource.decimals, 3) 
 @quiet
 def leaving(
     inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
-    stay: Collection[str] = (),
+    stay: Collection[str] = (), handing: Mapping[str, str] | None = None,
 ) -> Plan:  # fmt: skip
     """Return the moves in order; each target is chosen with the moves before it.
 
@@ -42,21 +42,20 @@ def leaving(
     that the profile expects.
     """
     settings, snapshot = inputs.profile.rebalance, inputs.snapshot
-    balancing = Balancing.of(inputs, rounds, pending, stay)
+    balancing = Balancing.of(inputs, rounds, pending, stay, handing)
     scene, draft = balancing.scene, balancing.draft
     rules = Rules(settings, None if rounds is None else rounds.condition, balancing.left)
     memory = SideDetectors() if rounds is None else rounds.thresholds
     gone = dict(balancing.on_way) | {n: at for n, at in balancing.leaving if at is not None}
     pool = pool_of(scene, settings, draft.free, gone)
-    place = {one.id: n for n, one in enumerate(scene.instances)}
     rows = np.array([snapshot.roster.index[name] for name in pool.machines], np.int64)
 
     def fits(instance: int, targets: Integers) -> Integers:
-        return targets[balancing.allowed(place[pool.instances[instance]])[rows[targets]]]
+        return targets[balancing.allowed(balancing.place[pool.instances[instance]])[rows[targets]]]
 
     unplaced: list[tuple[Instance, str]] = []
     for eviction in low_node_load(pool, rules, fits, memory, inputs.now_s):
-        at = place[eviction.instance]
+        at = balancing.place[eviction.instance]
         if not draft.may_go(at):
             continue
         best = balancing.best(at, draft.targets(at, under_limit=False)[1])
@@ -105,15 +104,17 @@ def _amounts(names: Sequence[str], columns: Floats, instances: float = 0.0) -> F
 
 def advice(
     inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
-    stay: Collection[str] = (),
+    stay: Collection[str] = (), handing: Mapping[str, str] | None = None,
 ) -> Plan:  # fmt: skip
     """Return the moves by the profile's ``[rebalance]``; only the state in ``rounds`` is changed.
 
     ``rounds``: the state of earlier rounds; None: a machine gives instances as soon as it is overloaded. ``pending``:
     instance id to target, moves under way that count as made. ``stay``: ids of instances that do not move.
+    ``handing``: instance id to the other's, exchanges of roles under way that count as made.
     """
-    rule = {"thresholds": leaving, "repair": repair, "overload": rebalance}[inputs.profile.rebalance.rule]
-    return rule(inputs, rounds, pending, stay)
+    rules: Mapping[str, Callable[..., Plan]] = {"thresholds": leaving, "repair": repair, "overload": by_overload}
+    rule = rules[inputs.profile.rebalance.rule]
+    return rule(inputs, rounds, pending, stay, handing)
 
 
 def told(plan: Plan, inputs: RankingInputs, rounds: Rounds | None = None) -> RebalanceResult:
@@ -124,9 +125,9 @@ def told(plan: Plan, inputs: RankingInputs, rounds: Rounds | None = None) -> Reb
     settings = inputs.profile.rebalance
     moves = [
         RebalanceMove(
-            id=one.id, generation=one.generation, source=one.machine, target=None, swap_role_with=other, reason=reason
+            id=one.id, generation=one.generation, source=one.machine, target=None, swap_role_with=other.id, reason=why
         )
-        for one, other, reason in plan.swaps
+        for one, other, _, why in plan.swaps
     ]
     moves += [_move(instance, step, plan) for instance, step in zip(plan.instances, plan.steps, strict=True)]
     moves += [

@@ -3,17 +3,17 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.values.numbers import counted
 from scorer.ledger.record.facets import Avoids, Facet, avoids, facets, facets_of
-from scorer.ledger.record.instance import Instance, as_request
+from scorer.ledger.record.instance import SHARD, Instance, as_request, copy_with
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.cost import COPY_CORES, UNKNOWN_NIC, copy_rates, memory_of
-from scorer.planning.balance.gates import COMPARED, ceiling_of, limit_of, moved_lately, over_and_under
+from scorer.planning.balance.gates import COMPARED, HOUR_S, ceiling_of, limit_of, moved_lately, over_and_under
 from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.moves import Hosts, Movable, Step
 from scorer.planning.balance.rounds import Rounds
@@ -21,11 +21,22 @@ from scorer.planning.balance.scene import Scene, scene_of
 from scorer.planning.balance.search import plan
 from scorer.planning.balance.tentative import Draft
 from scorer.planning.candidates import elsewhere, may_move
-from scorer.ranking.inputs import RankingInputs, quiet
+from scorer.ranking.filters.masters import Masters
+from scorer.ranking.inputs import RankingInputs, machines_of, quiet
 from scorer.ranking.profiles.rebalance_section import Rebalancing
-from scorer.snapshot.arrays import Bools
+from scorer.snapshot.arrays import Bools, Floats, known_or
 
 _CPU, _MEMORY, _NIC = (RESOURCES.index(name) for name in ("cpu", "memory", "nic"))
+
+
+class Swap(NamedTuple):
+    """Two members of a cluster, before they exchange their roles."""
+
+    instance: Instance
+    other: Instance
+    gain: float
+    """The decrease of the expected overload of both machines."""
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -53,23 +64,25 @@ class Plan:
     hour_max: int | None = None
     why: str = ""
     """Why it has no moves."""
-    swaps: tuple[tuple[Instance, str, str], ...] = ()
-    """Instances that exchange their role with another, its id, and the reason."""
+    swaps: tuple[Swap, ...] = ()
+    """Exchanges of roles, which come before the moves."""
 
 
 @quiet
 def rebalance(
     inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
-    stay: Collection[str] = (), *, nic_unknown: float = UNKNOWN_NIC,
+    stay: Collection[str] = (), handing: Mapping[str, str] | None = None, *, nic_unknown: float = UNKNOWN_NIC,
+    first: Callable[["Balancing"], None] = lambda _: None,
 ) -> Plan:  # fmt: skip
     """Return the moves that cut the fleet's expected overload, or its variance, the most.
 
     Weights, limit and floor are those of the profile's `ExpectedOverload` (`scorer.planning.balance.scene`). The usage
     of an instance is its measured usage, or else the usage that the profile expects. Machines without fresh data give
     and take nothing; thresholds of the profile's ``[rebalance]`` say which others do not. ``nic_unknown``: bytes/s of a
-    NIC whose speed is not known. The other arguments are those of `advice.advice`.
+    NIC whose speed is not known. ``first``: what is done before any move. The others are those of `advice.advice`.
     """
-    balancing = Balancing.of(inputs, rounds, pending, stay, nic_unknown)
+    balancing = Balancing.of(inputs, rounds, pending, stay, handing, nic_unknown)
+    first(balancing)
     plan(balancing.draft, balancing.allowed, balancing.left)
     return balancing.plan()
 
@@ -80,6 +93,7 @@ class Balancing:
     def __init__(
         self, trial: Trial, scene: Scene, movable: Movable, hosts: Hosts, in_hour: int,
         on_way: Sequence[tuple[int, int]], leaving: Sequence[tuple[int, int | None]],
+        handing: Collection[tuple[str, str]],
     ) -> None:  # fmt: skip
         self.trial, self.scene, self._movable, self._in_hour = trial, scene, movable, in_hour
         settings = scene.inputs.profile.rebalance
@@ -95,6 +109,11 @@ class Balancing:
             self.draft.take_as_made(instance, target)
         for instance, at in self.leaving:
             self.draft.see_leaving(instance, at)
+        self.place = {one.id: n for n, one in enumerate(scene.instances)}
+        self.swaps: list[Swap] = []
+        self.handing = [(self.place[one], self.place[other]) for one, other in handing if {one, other} <= {*self.place}]
+        """Exchanges of roles under way."""
+        self._see_handed()
         self._before = self.draft.loads.copy()
         left = settings.moves_max if self._hour_max is None else self._hour_max - in_hour
         self.left = max(min(settings.moves_max, left) - len(self.on_way), 0)
@@ -103,13 +122,14 @@ class Balancing:
     @classmethod
     def of(
         cls, inputs: RankingInputs, rounds: Rounds | None, pending: Mapping[str, str] | None, stay: Collection[str],
-        nic_unknown: float = UNKNOWN_NIC,
+        handing: Mapping[str, str] | None = None, nic_unknown: float = UNKNOWN_NIC,
     ) -> Self:  # fmt: skip
         """Return a plan of either rule that has no moves yet."""
         scene = scene_of(inputs)
         hosts, in_hour = hosts_of(scene, rounds, nic_unknown)
         on_way, leaving = on_way_in(scene, pending or {}), leaving_in(scene)
-        return cls(Trial(inputs), scene, movable_in(scene, stay), hosts, in_hour, on_way, leaving)
+        movable, under_way = movable_in(scene, stay), (handing or {}).items()
+        return cls(Trial(inputs), scene, movable, hosts, in_hour, on_way, leaving, under_way)
 
     def allowed(self, place: int) -> Bools:
         """Return [M]: the machines that an instance may go to, by the filters and the settings."""
@@ -139,7 +159,8 @@ class Balancing:
             tuple(unplaced),
             self._in_hour,
             self._hour_max,
-            "" if steps or unplaced else self._why_none(why),
+            "" if steps or unplaced or self.swaps else self._why_none(why),
+            tuple(self.swaps),
         )
 
     def _why_none(self, why: str) -> str:
@@ -149,6 +170,70 @@ class Balancing:
             f"no move is left: {self._in_hour} of {self._hour_max} in the last hour (hour_max), "
             f"{len(self.on_way)} of {self._settings.moves_max} under way (moves_max)"
         )
+
+    # ---- roles
+
+    def partners(self, place: int) -> list[int]:
+        """Return the members of its cluster that may exchange roles with an instance: of its shard, if it names one."""
+        one, found = self.scene.instances[place], list[int]()
+        if not (one.cluster and one.role and self.draft.may_go(place)):
+            return found
+        for name in self.scene.inputs.ledger.matching(frozenset([("cluster", one.cluster)])):
+            n = self.place.get(name, place)
+            other = self.scene.instances[n]
+            alike = other.labels.get(SHARD) == one.labels.get(SHARD)
+            if alike and other.role not in ("", one.role) and self.draft.free[n] and self._may_lead(n, one.role):
+                found.append(n)
+        return sorted(found)
+
+    def _may_lead(self, place: int, role: str) -> bool:
+        """Return whether the filter of masters lets an instance take a role where it is."""
+        request = as_request(copy_with(self.scene.instances[place], role=role))
+        masters = self.scene.inputs.profile.find(Masters)
+        if masters is None or not masters.wanted(request, self.scene.machines):
+            return True
+        there, most = masters.columns(request, machines_of(self.trial.inputs))
+        row = self.scene.placed.rows[place]
+        return bool(there[row] + 1 <= most[row])
+
+    def handed(self, place: int, other: int) -> Floats:
+        """Return [K]: by how much the use of one's role is above the other's: means of their cluster, as measured."""
+        one, two = (self._used(self.scene.instances[n].cluster, self.scene.instances[n].role) for n in (place, other))
+        return known_or(one - two, 0.0)
+
+    def _used(self, cluster: str, role: str) -> Floats:
+        """Return [K]: the mean use of a cluster's members in a role, without those that took it in the last hour."""
+        names = self.scene.inputs.ledger.matching(frozenset([("cluster", cluster), ("role", role)]))
+        members = [n for name in names if (n := self.place.get(name)) is not None and self.scene.measured[n]]
+        before_s = self.scene.inputs.now_s - HOUR_S
+        settled = [n for n in members if self.scene.instances[n].swapped_at <= before_s]
+        return self._movable.usage[:, settled].mean(axis=1) if settled else np.full(len(self.scene.resources), np.nan)
+
+    def exchange(self, place: int, other: int, reason: str) -> None:
+        """Let two instances exchange their roles; nothing is copied."""
+        one, two = self.scene.instances[place], self.scene.instances[other]
+        gain = self.draft.hand_over(place, other, self.handed(place, other))
+        self.draft.engage(place, other)
+        self.swaps.append(Swap(one, two, gain, f"{reason}; hand its role to {two.id}: nothing is copied"))
+        self.take_roles(place, other)
+
+    def take_roles(self, place: int, other: int) -> None:
+        instances = self.scene.instances
+        one, two = instances[place], instances[other]
+        for n, instance, role in ((place, one, two.role), (other, two, one.role)):
+            instances[n] = copy_with(instance, role=role)
+            self.trial.put(instances[n])
+
+    def _see_handed(self) -> None:
+        """Count exchanges under way as made, and of those of the last hour what an hour's window does not show yet."""
+        for place, other in self.handing:
+            self.draft.hand_over(place, other, self.handed(place, other))
+            self.draft.engage(place, other)
+        for n, one in enumerate(self.scene.instances):
+            left = 1 - (self.scene.inputs.now_s - one.swapped_at) / HOUR_S
+            if left > 0 and one.swap[:1] == (one.id,) and one.swap[1] in self.place:
+                other = self.place[one.swap[1]]
+                self.draft.hand_over(n, other, min(left, 1.0) * self.handed(other, n))
 
     def rules_about(self, one: Instance) -> frozenset[Avoids]:
         """Return the rules of anti-affinity of an instance, and those of others that count it."""

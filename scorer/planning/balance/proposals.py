@@ -12,10 +12,11 @@ A move that a command began has its target reserved. It belongs to no term, and 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
-from schemas.messages.proposal import COMMANDS, MoveProposal, read_proposal, write_proposal
+from schemas.messages.proposal import COMMANDS, ROLE_VERSION, MoveProposal, read_proposal, write_proposal
 from scorer.ledger.record.instance import Instance
 from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.moves import Step
@@ -38,6 +39,8 @@ class Settled:
     pending: Mapping[str, str]
     """The target by instance, of the proposals that stay open."""
     outcomes: tuple[Outcome, ...]
+    handing: Mapping[str, str]
+    """The other by instance, of the open proposals to exchange roles."""
 
 
 @dataclass
@@ -68,7 +71,7 @@ class Term:
         An acknowledged proposal whose instance is still where it was counts as declined: that instance is not proposed
         again for ``rest_s``.
         """
-        withdrawn, returned, outcomes, pending = [], [], [], {}
+        withdrawn, returned, outcomes, pending, handing = [], [], [], {}, {}
         opened: dict[str, MoveProposal] = {}
         for raw, is_taken in [*((raw, False) for raw in waiting), *((raw, True) for raw in taken)]:
             proposal = read_proposal(raw)
@@ -83,7 +86,10 @@ class Term:
             ):  # the plan sees it in the ledger; its time is the move's
                 self.taken_since.pop(proposal.id, None)
                 continue
-            pending[proposal.instance] = proposal.target
+            if proposal.kind == "role":
+                handing[proposal.instance] = proposal.swap_role_with
+            else:
+                pending[proposal.instance] = proposal.target
             if is_taken and now_s - self.taken_since.setdefault(proposal.id, now_s) >= self.ack_s:
                 again = msgspec.structs.replace(proposal, attempt=proposal.attempt + 1)
                 returned.append((raw, write_proposal(again)))
@@ -98,7 +104,7 @@ class Term:
         self.opened = opened
         self.taken_since = {name: at for name, at in self.taken_since.items() if name in opened}
         self.resting = {name: until for name, until in self.resting.items() if until > now_s}
-        return Settled(tuple(withdrawn), tuple(returned), pending, tuple(outcomes))
+        return Settled(tuple(withdrawn), tuple(returned), pending, tuple(outcomes), handing)
 
 
 def _ended(proposal: MoveProposal, instances: Mapping[str, Instance], fence: int, now_s: float) -> Outcome:
@@ -106,9 +112,10 @@ def _ended(proposal: MoveProposal, instances: Mapping[str, Instance], fence: int
     instance = instances.get(proposal.instance)
     if instance is None or instance.generation != proposal.generation:
         return "overtaken"
-    if instance.machine == proposal.target:
+    if _is_done(proposal, instance):
         return "done"
-    if proposal.fence not in (fence, COMMANDS) or instance.machine != proposal.source:
+    alone = proposal.kind == "role" and proposal.swap_role_with not in instances
+    if alone or proposal.fence not in (fence, COMMANDS) or instance.machine != proposal.source:
         return "overtaken"
     if instance.moving is not None:
         return "" if instance.moving.to == proposal.target else "overtaken"
@@ -119,18 +126,40 @@ def _acknowledged(proposal: MoveProposal, instances: Mapping[str, Instance]) -> 
     instance = instances.get(proposal.instance)
     if instance is None or instance.generation != proposal.generation:
         return "overtaken"
-    stays = instance.machine == proposal.source and instance.moving is None
+    stays = instance.machine == proposal.source and instance.moving is None and not _is_done(proposal, instance)
     return "declined" if stays else "done"
 
 
+def _is_done(proposal: MoveProposal, instance: Instance) -> bool:
+    if proposal.kind == "role":
+        return instance.role == proposal.role
+    return instance.machine == proposal.target
+
+
 def propose(plan: Plan, fence: int, now_s: float, lasts_s: float) -> list[MoveProposal]:
-    """Return a proposal for each step of a plan, in its order."""
+    """Return a proposal for each exchange of roles and each step of a plan, in its order."""
+
+    def named(number: int) -> dict[str, Any]:
+        return {"id": f"{fence}-{int(now_s)}-{number}", "fence": fence, "at": now_s, "expires_at": now_s + lasts_s}
+
     return [
         MoveProposal(
-            id=f"{fence}-{int(now_s)}-{number}",
-            fence=fence,
-            at=now_s,
-            expires_at=now_s + lasts_s,
+            **named(number),
+            v=ROLE_VERSION,
+            kind="role",
+            instance=one.instance.id,
+            generation=one.instance.generation,
+            source=one.instance.machine,
+            target=one.other.machine,
+            gain=one.gain,
+            reason=one.reason,
+            swap_role_with=one.other.id,
+            role=one.other.role,
+        )
+        for number, one in enumerate(plan.swaps)
+    ] + [
+        MoveProposal(
+            **named(number),
             instance=instance.id,
             generation=instance.generation,
             source=instance.machine,
@@ -140,7 +169,7 @@ def propose(plan: Plan, fence: int, now_s: float, lasts_s: float) -> list[MovePr
             copy_bytes=step.copy_bytes,
             reason=why(step),
         )
-        for number, (instance, step) in enumerate(zip(plan.instances, plan.steps, strict=True))
+        for number, (instance, step) in enumerate(zip(plan.instances, plan.steps, strict=True), len(plan.swaps))
     ]
 
 

@@ -9,19 +9,21 @@ sum, so the plan ends, and on its own result it is empty, also where rules contr
 after the other by itself, as the descheduler does: what mends one breaks the next, and the same instances leave again.
 An instance that others need near them stays.
 
-With ``roles`` two members of a cluster exchange their roles first, where that mends a rule about a role: nothing is
-copied. The rounds of a planner do not, since movers only move.
+With ``roles`` two members of a cluster exchange their roles first, where that mends a rule about a role or relieves an
+overloaded machine: nothing is copied. What that changes of the load is the difference of two means, of the measured use
+of the cluster's members in either role.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from math import ceil, inf
 
 import numpy as np
 
 from scorer.ledger.record.facets import Avoids, avoids, facets, facets_of
 from scorer.ledger.record.instance import Instance, copy_with
-from scorer.planning.balance.by_overload import Balancing, Plan
+from scorer.planning.balance.by_overload import Balancing, Plan, rebalance
 from scorer.planning.balance.rounds import Rounds
 from scorer.planning.violations import broken, counted_by, in_words
 from scorer.ranking.inputs import RankingInputs, quiet
@@ -37,11 +39,36 @@ UNPLACED_MAX = 100
 @quiet
 def repair(
     inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
-    stay: Collection[str] = (),
+    stay: Collection[str] = (), handing: Mapping[str, str] | None = None,
 ) -> Plan:  # fmt: skip
     """Return the moves; a target is the machine that the profile chooses among the equally good ones."""
-    roles = inputs.profile.rebalance.roles and rounds is None
-    return _Repair(Balancing.of(inputs, None, pending, stay), roles=roles).plan()
+    return _Repair(Balancing.of(inputs, None, pending, stay, handing)).plan()
+
+
+def relieve(balancing: Balancing) -> None:
+    """Let roles be exchanged before a move: on the hottest machine each time the pair that gains the most."""
+    draft, settings = balancing.draft, balancing.scene.inputs.profile.rebalance
+    if not settings.roles or settings.objective != "overload":
+        return
+    places, hot = _Repair(balancing), draft.open.copy()
+    while len(balancing.swaps) < settings.moves_max and hot.any():
+        source = int(np.where(hot, draft.overload, -1.0).argmax())
+        if draft.overload[source] < settings.gain_min:
+            return
+        found = [
+            (-draft.relief(n, other, balancing.handed(n, other)), n, other)
+            for n in draft.candidates(source).tolist()
+            for other in balancing.partners(n)
+        ]
+        for rise, n, other in sorted(found):
+            if -rise >= settings.gain_min and max(places.rises(n, other), default=0) <= 0:
+                places.exchange(n, other, "its machine is hot")
+                break
+        else:
+            hot[source] = False
+
+
+by_overload = partial(rebalance, first=relieve)
 
 
 class _Excess:
@@ -92,20 +119,21 @@ class _Excess:
 
 
 class _Repair:
-    def __init__(self, balancing: Balancing, *, roles: bool) -> None:
+    def __init__(self, balancing: Balancing) -> None:
         self.balancing, self.scene, self.draft = balancing, balancing.scene, balancing.draft
         self._ledger = balancing.scene.inputs.ledger
-        self._place = {one.id: n for n, one in enumerate(self.scene.instances)}
+        self._place = balancing.place
         self._row = balancing.scene.placed.rows.copy()
         for instance, target in (*balancing.on_way, *balancing.leaving):
             self._row[instance] = -1 if target is None else target
         self._excess: dict[Avoids, _Excess] = {}
         self._left: dict[Avoids, Instance] = {}
         """An instance of each broken rule that no move mends."""
-        self._roles = roles
-        self._swaps: list[tuple[Instance, str, str]] = []
-        self._tried = 0
+        self._settings, self._tried = self.scene.inputs.profile.rebalance, 0
         self._stay = self._needed()
+        for pair in balancing.handing:
+            self._count(*pair)
+            balancing.take_roles(*pair)
 
     def plan(self) -> Plan:
         rules = sorted({one.rule for one in broken(self.scene.machines, self._ledger)}, key=in_words)
@@ -114,43 +142,38 @@ class _Repair:
             before = len(steps)
             self._left.clear()
             for rule in rules:
-                while len(steps) + len(self._swaps) < self.balancing.left and self._tried < TRIED_MAX:
+                while self._tried < TRIED_MAX:
                     if not self._swap(rule) and not self._mend(rule):
                         break
         unplaced = [(one, in_words(rule)) for rule, one in self._left.items()]
         why = "those of broken rules rest or stay (rest_s, cluster_max, from_machine_max)" if rules else ""
-        found = self.balancing.plan(unplaced[:UNPLACED_MAX], why or "no rule is broken")
-        return replace(found, swaps=tuple(self._swaps), why="" if self._swaps else found.why)
+        return self.balancing.plan(unplaced[:UNPLACED_MAX], why or "no rule is broken")
 
     def _swap(self, rule: Avoids) -> bool:
         """Add the exchange of two roles that mends the most; return whether there is one."""
-        if not self._roles or all(facet[0] != "role" for facet in rule.facets):
+        left = len(self.balancing.swaps) < self._settings.moves_max if self._settings.roles else 0
+        if not left or all(facet[0] != "role" for facet in rule.facets):
             return False
-        found = list[tuple[float, int, int]]()
-        for n in self._candidates(rule)[:CANDIDATES]:
-            one = self.scene.instances[n]
-            others = self._ledger.matching(frozenset([("cluster", one.cluster)])) if one.cluster else ()
-            for other in sorted(self._place[name] for name in others if name in self._place):
-                role = self.scene.instances[other].role
-                if role and one.role and role != one.role and self.draft.free[other]:
-                    rises = [
-                        float(excess.with_change(change).sum() - excess.now().sum())
-                        for excess, change in self._exchange(n, other)
-                    ]
-                    if sum(rises) < 0 and max(rises) <= 0:
-                        found.append((sum(rises), n, other))
-        if not found:
+        pairs = [(n, other) for n in self._candidates(rule)[:CANDIDATES] for other in self.balancing.partners(n)]
+        found = [(sum(rises), *pair) for pair in pairs if max(rises := self.rises(*pair), default=1) <= 0]
+        if min(found, default=(0,))[0] >= 0:
             return False
-        _, n, m = min(found)
-        for excess, change in self._exchange(n, m):
-            excess.counts += change
-        giver, taker = self.scene.instances[n], self.scene.instances[m]
-        for place, instance, role in ((n, giver, taker.role), (m, taker, giver.role)):
-            self.scene.instances[place] = copy_with(instance, role=role)
-            self.balancing.trial.put(self.scene.instances[place])
-            self.draft.free[place] = False
-        self._swaps.append((giver, taker.id, f"{in_words(rule)}; hand its role to {taker.id}: nothing is copied"))
+        _, one, other = min(found)
+        self.exchange(one, other, in_words(rule))
         return True
+
+    def rises(self, one: int, other: int) -> list[float]:
+        """Return by how much the excess of each rule rises if two instances exchange their roles."""
+        changes = self._exchange(one, other)
+        return [float(excess.with_change(change).sum() - excess.now().sum()) for excess, change in changes]
+
+    def exchange(self, one: int, other: int, why: str) -> None:
+        self._count(one, other)
+        self.balancing.exchange(one, other, why)
+
+    def _count(self, one: int, other: int) -> None:
+        for excess, change in self._exchange(one, other):
+            excess.counts += change
 
     def _exchange(self, one: int, other: int) -> list[tuple[_Excess, Floats]]:
         """Return the changes of counts [3, V + 1] of each rule if two instances exchange their roles."""
@@ -165,6 +188,8 @@ class _Repair:
 
     def _mend(self, rule: Avoids) -> bool:
         """Add the move that mends the most; return whether there is one."""
+        if len(self.draft.steps) >= self.balancing.left:
+            return False
         tried = self._candidates(rule)[:CANDIDATES]
         found = [(*targets, n) for n in tried if (targets := self._targets(n)) is not None]
         if not found:

@@ -129,16 +129,43 @@ class Draft:
             if target is not None:
                 self._holders.setdefault(cluster, []).append(target)
 
+    def relief(self, instance: int, other: int, usage: Floats) -> float:
+        """Return by how much the overload of both machines falls if an instance hands this usage [K] to another.
+
+        It is infinitely negative where the other's machine takes nothing, or would be above the limit or the source.
+        """
+        source, target = self.movable.machine[[instance, other]].tolist()
+        after, added = self.loads.one_with(target, usage, np.zeros_like(usage)), usage * self.loads.inverse[:, target]
+        over = (self.loads.utilization[:, target] + added > self.loads.limit) & (added > 0)
+        if not self.hosts.takes[target] or over.any() or after > max(self.overload[source], NEGLIGIBLE):
+            return -np.inf
+        falls = self.overload[source] - self.loads.without(source, usage[:, None])[0]
+        return float(falls + self.overload[target] - after)
+
+    def hand_over(self, instance: int, other: int, usage: Floats) -> float:
+        """Move a part [K] of an instance's load to another's machine; return by how much the overload of both falls."""
+        source, target = ends = self.movable.machine[[instance, other]].tolist()
+        before = self.overload[ends].sum()
+        self.loads.move(source, target, usage, np.zeros_like(usage))
+        self.overload[ends] = [self.loads.of_one(machine) for machine in ends]
+        return float(before - self.overload[ends].sum())
+
+    def engage(self, *instances: int) -> None:
+        """Let instances of a cluster stay from now on, as one change of it."""
+        self.free[[*instances]] = False
+        cluster = int(self.movable.cluster[instances[0]])
+        if cluster >= 0:
+            self._in_cluster[cluster] = self._in_cluster.get(cluster, 0) + 1
+
     def _make(self, instance: int, source: int, target: int) -> None:
         movable = self.movable
         self.loads.move(source, target, movable.usage[:, instance], movable.variance[:, instance])
-        self.free[instance] = False
+        self.engage(instance)
         self._given[source] += 1
         self._taken[target] += 1
         self.open[source] &= self._given[source] < self.settings.from_machine_max
         cluster = int(movable.cluster[instance])
         if cluster >= 0:
-            self._in_cluster[cluster] = self._in_cluster.get(cluster, 0) + 1
             self._holders.setdefault(cluster, []).append(target)
         self._moved(instance, target)
 

@@ -73,7 +73,7 @@ class Rebalancing:
     rest_s: float = told(1800.0, "an instance placed or moved less long ago stays")
     classes: tuple[str, ...] = told((), "priority classes that may move; none: all", metavar="CLASS")
     same: tuple[str, ...] = told((), "labels whose value source and target must share", metavar="LABEL")
-    roles: bool = told(False, "with rule repair: exchange the roles of two members where that is enough; no copy")
+    roles: bool = told(False, "let two members exchange their roles where that is enough, before one moves: no copy")
     nic_share: float = told(0.5, "part of a NIC that a copy may take")
 
     def __post_init__(self) -> None:

@@ -130,10 +130,11 @@ def exchanged(change: Change, other: Instance, role: str | None) -> list[Change]
         return [change]
     if role not in (None, other.role):
         raise CallError("FAILED_PRECONDITION", f"role: {other.id!r} is {other.role!r}, not {role!r}")
+    now_s = round(time.time(), 3)
     anywhere = [Candidate(other.machine, -1)]
     return [
-        Change(old, msgspec.structs.replace(new, role=other.role, swap=pair), change.candidates),
-        Change(other, msgspec.structs.replace(other, role=old.role, swap=pair), anywhere),
+        Change(old, msgspec.structs.replace(new, role=other.role, swap=pair, swapped_at=now_s), change.candidates),
+        Change(other, msgspec.structs.replace(other, role=old.role, swap=pair, swapped_at=now_s), anywhere),
     ]
 
 

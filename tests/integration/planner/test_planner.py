@@ -272,9 +272,9 @@ def mover_environment(valkey, names, folder):
     }  # fmt: skip
 
 
-def mover(valkey, names, folder):
+def mover(valkey, names, folder, hand_over=""):
     """Return a function that runs the documented mover: it carries out so many moves by a shell program."""
-    environ = mover_environment(valkey, names, folder)
+    environ = mover_environment(valkey, names, folder) | {"MOVER_HAND_OVER": hand_over}
     code = "import sys; sys.path.insert(0, 'docs/examples'); import mover; mover.mover(sys.argv[2:], int(sys.argv[1]))"
 
     def run(count, program):
@@ -285,11 +285,15 @@ def mover(valkey, names, folder):
     return run
 
 
-def where(fleet):
-    """Return by instance its machine and where it moves to, as the ledger has it."""
+def held(fleet):
     follower = Follower(fleet.ledger)
     follower.poll()
-    return {one.id: (one.machine, one.moving.to if one.moving else "") for one in follower.view.instances.values()}
+    return [*follower.view.instances.values()]
+
+
+def where(fleet):
+    """Return by instance its machine and where it moves to, as the ledger has it."""
+    return {one.id: (one.machine, one.moving.to if one.moving else "") for one in held(fleet)}
 
 
 @contextmanager
@@ -569,3 +573,66 @@ def test_a_server_that_is_away_is_waited_for(names):
     assert not daemon.well
     with suppress(redis.ConnectionError):
         daemon.stop()
+
+
+HALF = {"instances": {"cluster": "shop", "role": "master"}, "topology": "machine", "share": 0.5}
+
+
+def shop(fleet, addresses=(), **on):
+    """Place three shards of a cluster by machine, of whose masters half may share one: m0 and its replica r0."""
+    for name, machine in on.items():
+        labels = {"shard": name[1], **({"address": addresses[name]} if addresses else {})}
+        role = {"m": "master", "r": "replica"}[name[0]]
+        asked = {"cpu": 0.1, "cluster": "shop", "role": role, "anti_affinity": [HALF], "labels": labels}
+        wanted = Wanted(instance_of(read_request(asked), "", 0.0, name), 300.0, [Candidate(machine, -1)])
+        assert fleet.ledger.reserve([wanted]).outcomes[0].kind == "placed"
+        fleet.ledger.confirm(name)
+
+
+def masters(fleet):
+    """Return the machines of the masters, as the ledger has it."""
+    return sorted(one.machine for one in held(fleet) if one.role == "master")
+
+
+def test_a_role_is_proposed_taken_done(valkey, fleet, tmp_path):
+    """On a list of its own, which a mover that knows no roles never takes from; a failed one rests as a move does."""
+    shop(fleet, m0="cold1", m1="cold1", m2="cold1", r0="cold2", r1="cold2", r2="cold2")
+    names, now_s = fleet.names, time.time()
+    one = fleet.daemon(valkey.url, "one", rule="repair", roles=True)
+    with answering(fleet, valkey.url):
+        for number, (program, done, machines) in enumerate(
+            [("false", "failed", ["cold1"] * 3), ("true", "handed over", ["cold1", "cold1", "cold2"])]
+        ):
+            one.turn(now_s + 60 * number)
+            (proposal,) = fleet.proposals(names.moves_roles)
+            assert (proposal.kind, proposal.source, proposal.target, proposal.role) == (
+                "role", "cold1", "cold2", "replica"
+            )  # fmt: skip
+            assert proposal.instance[1] == proposal.swap_role_with[1]
+            assert (fleet.waiting, fleet.take()) == ([], None)
+            one.turn(now_s + 60 * number + 30)
+            assert len(fleet.proposals(names.moves_roles)) == 1
+            (line,) = mover(valkey, names, tmp_path, program)(1, "exit 1")
+            assert line.startswith(f"{proposal.instance} cold1 cold2 {done}")
+            assert masters(fleet) == machines
+    one.turn(now_s + 120)
+    assert fleet.proposals(names.moves_roles) == fleet.proposals(names.moves_taken) == []
+    assert counted(one) == {"proposed": 2, "declined": 1, "done": 1}
+
+
+def test_a_role_that_another_planner_proposed_is_withdrawn(valkey, fleet):
+    """From the list of roles, too; one that a mover took and left goes back there."""
+    shop(fleet, m0="cold1", m1="cold1", m2="cold1", r0="cold2", r1="cold2", r2="cold2")
+    names, now_s = fleet.names, time.time()
+    one = fleet.daemon(valkey.url, "one", rule="repair", roles=True)
+    one.turn(now_s)
+    fleet.wire.one("BLMOVE", names.moves_roles, names.moves_taken, "RIGHT", "LEFT", 1)
+    one.turn(now_s + 60)
+    one.turn(now_s + 400)
+    (again,) = fleet.proposals(names.moves_roles)
+    assert (again.attempt, fleet.proposals(names.moves_taken), fleet.waiting) == (2, [], [])
+    one.stop()
+    two = fleet.daemon(valkey.url, "two", rule="repair")
+    two.turn(now_s + 500)
+    assert fleet.proposals(names.moves_roles) == []
+    assert counted(two)["overtaken"] == 1

@@ -362,6 +362,7 @@ def test_a_planner_proposes_and_a_mover_takes(server, admin):
         raw = mover.blmove(NAMES.moves_waiting, NAMES.moves_taken, 1, "RIGHT", "LEFT")
         assert int(mover.get(NAMES.moves_fence)) == json.loads(raw)["fence"]
         assert mover.lpos(NAMES.moves_taken, raw) == 0
+        assert mover.blmove(NAMES.moves_roles, NAMES.moves_taken, 0.01, "RIGHT", "LEFT") is None
         assert mover.lrem(NAMES.moves_taken, 1, raw) == 1
         mover.lpush(NAMES.queries, "{}")
         with pytest.raises(redis.exceptions.NoPermissionError):

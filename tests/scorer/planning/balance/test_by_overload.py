@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scorer.ledger.record.instance import copy_with
 from scorer.planning.balance import cost, search
 from scorer.planning.balance.advice import advice
 from scorer.planning.balance.cost import LASTS_S
@@ -279,3 +280,75 @@ def test_cores_and_rates_are_those_that_the_lab_charges():
 
     assert simulation.COPY_CORES is cost.COPY_CORES
     assert worlds.MEMORY_BYTES_PER_CORE == cost.UNKNOWN_MEMORY
+
+
+def shop(hot=8.8, replica=1.2, **changed):
+    """Two shards of a cluster: both masters on a machine near its limit, both replicas on another; a third is idle."""
+    loads = {"hot": hot, "cool": 3.0, "idle": 0.5}
+    machines = [
+        machine(name, 10, 100, usage={"cpu": {"mean": mean, "std": 0.4}, "memory": 20}) for name, mean in loads.items()
+    ]
+    instances = [
+        {"id": f"{role}{n}", "machine": at, "cpu": 2, "memory": 1, "cluster": "shop", "role": role,
+         "usage": {"cpu": used}, "labels": {"shard": str(n)}}
+        | changed.get(f"{role}{n}", {})
+        for role, at, used in (("master", "hot", 3.0), ("replica", "cool", replica))
+        for n in range(2)
+    ]  # fmt: skip
+    return fleet(*machines, instances=instances)
+
+
+LEADS = {"master1": {"machine": "cool", "role": "master"}}
+
+
+@each_row(
+    ("changed", "settings", "swaps"),
+    [
+        ({}, {}, "master0 replica0"),
+        ({}, {"roles": False}, ""),
+        ({}, {"gain_min": 0.9}, ""),
+        ({"replica0": {"labels": {"shard": "0", "movable": "false"}}}, {}, "master1 replica1"),
+        ({"replica0": {"placed_ago_s": 60}}, {}, "master1 replica1"),
+        ({"master0": {"labels": {"shard": "0", "movable": "false"}}}, {}, "master1 replica1"),
+        ({"replica0": {"labels": {"shard": "1"}}}, {}, "master1 replica0"),  # the first of equals
+        ({"replica0": {"cluster": "other"}, "replica1": {"labels": {"shard": "0"}}}, {}, "master0 replica1"),
+        ({"replica0": {"usage": None}, "replica1": {"usage": None}}, {}, ""),  # use by role is not measured
+        ({"replica": 3.0}, {}, ""),  # replicas use as much as masters
+        ({"replica0": {"cluster_masters": 2}, "replica1": {"cluster_masters": 2}}, {}, "master0 replica0"),
+        (
+            LEADS | {"replica0": {"cluster_masters": 2}, "replica1": {"cluster_masters": 2}},
+            {},
+            "",
+        ),  # one of two is there
+        (LEADS | {"replica0": {"cluster_masters": 9}, "replica1": {"cluster_masters": 9}}, {}, "master0 replica0"),
+        ({"replica0": {"machine": "idle"}}, {}, "master0 replica0"),
+    ],
+)
+def test_a_role_is_handed_over_before_an_instance_moves(changed, settings, swaps):
+    """A hot machine's master exchanges with its replica on a cool machine, where that is enough; else it moves."""
+    plan = planned(shop(**changed), **{"roles": True} | settings)
+    assert " ".join(f"{one.instance.id} {one.other.id}" for one in plan.swaps) == swaps
+    assert bool(plan.swaps) != bool(plan.steps) or settings.get("gain_min")
+    assert all(one.gain > 0 for one in plan.swaps)
+
+
+def test_an_exchange_counts_until_the_windows_show_it():
+    """While it is under way, and in the hour after it: less from minute to minute; its members rest meanwhile."""
+    of, swapped = shop(), {"master0": "replica", "replica0": "master"}
+    chosen = load_profiles().choose("windward")
+    chosen = replace(chosen, rebalance=replace(chosen.rebalance, roles=True))
+    under_way = advice(of.inputs(chosen), handing={"master0": "replica0"})
+    assert (under_way.swaps, under_way.steps) == ((), ())
+    overloads = []
+    for age_s in (0.0, 1200.0, 2400.0, 3599.0):
+        of = shop()
+        for name, role in swapped.items():
+            then = {"role": role, "swap": ("master0", "replica0"), "swapped_at": of.now_s - age_s}
+            of.ledger.apply(copy_with(of.ledger.instances[name], **then))
+        found = advice(of.inputs(chosen))
+        overloads.append(found.totals["overload"][0])
+        assert found.movable == (2 if age_s < 1800 else 4)
+        assert age_s or (found.swaps, found.steps) == ((), ())
+    assert overloads == sorted(overloads)
+    assert overloads[0] == pytest.approx(under_way.totals["overload"][0])
+    assert overloads[-1] == pytest.approx(planned(shop(), roles=False).totals["overload"][0], rel=0.01)

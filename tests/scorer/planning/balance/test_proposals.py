@@ -11,6 +11,10 @@ NOW_S = 1_000.0
 PROPOSAL = MoveProposal(
     id="7-900-0", fence=7, at=900.0, expires_at=1_500.0, instance="i", generation=2, source="a", target="b", gain=0.1
 )
+ROLE = msgspec.structs.replace(
+    PROPOSAL, v=2, kind="role", swap_role_with="other", role="replica", reason="its machine is hot"
+)
+OTHER = {"other": Instance(id="other", machine="b", state="confirmed", amounts=())}
 
 
 def changed(**fields):
@@ -40,6 +44,14 @@ def settled(waiting, taken, ledger, memory, now_s=NOW_S):
         pytest.param(changed(), instance(machine="c"), "overtaken", id="moved elsewhere"),
         pytest.param(changed(expires_at=NOW_S), instance(), "expired", id="expired"),
         pytest.param(changed(), instance(moving=Moving("c", 0.0, 0.0)), "overtaken", id="moving elsewhere"),
+        pytest.param(write_proposal(ROLE), instance(role="master") | OTHER, "", id="a role, open"),
+        pytest.param(write_proposal(ROLE), instance(role="replica") | OTHER, "done", id="a role, handed over"),
+        pytest.param(write_proposal(ROLE), instance(role="master"), "overtaken", id="a role, the other has ended"),
+        pytest.param(write_proposal(ROLE), instance(machine="c") | OTHER, "overtaken", id="a role, moved elsewhere"),
+        pytest.param(write_proposal(ROLE), instance(machine="b") | OTHER, "overtaken", id="a role, moved to the other"),
+        pytest.param(
+            changed(kind="role", swap_role_with="other"), instance() | OTHER, "malformed", id="a role in version 1"
+        ),
         pytest.param(b"{", instance(), "malformed", id="not JSON"),
         pytest.param(changed(v=2), instance(), "malformed", id="of a newer version"),
         pytest.param(b"[" * 100_000, instance(), "malformed", id="too deep"),
@@ -52,7 +64,11 @@ def test_a_proposal(raw, ledger, outcome, is_taken):
     found = settled([] if is_taken else [raw], [raw] if is_taken else [], ledger, Term(7, 60.0))
     assert found.outcomes == ((outcome,) if outcome else ())
     assert found.withdrawn == ((raw,) if outcome else ())
-    assert found.pending == ({} if outcome else {"i": "b"})
+    is_role = raw == write_proposal(ROLE)
+    assert (found.pending, found.handing) == (
+        {} if outcome or is_role else {"i": "b"},
+        {} if outcome or not is_role else {"i": "other"},
+    )
     assert {*found.outcomes} <= {*OUTCOMES}
 
 
@@ -82,9 +98,16 @@ def test_what_is_moving_is_left_alone():
 
 def test_what_was_acknowledged_is_done_or_declined():
     """Gone from the lists: the ledger says which; an instance that was declined rests for a while."""
-    for ledger, outcome in ((instance(machine="b"), "done"), (instance(), "declined"), ({}, "overtaken")):
+    master = instance(role="master") | OTHER
+    for raw, before, ledger, outcome in (
+        (changed(), instance(), instance(machine="b"), "done"),
+        (changed(), instance(), instance(), "declined"),
+        (changed(), instance(), {}, "overtaken"),
+        (write_proposal(ROLE), master, instance(role="replica") | OTHER, "done"),
+        (write_proposal(ROLE), master, master, "declined"),
+    ):
         memory = Term(7, 60.0)
-        settled([changed()], [], instance(), memory)
+        settled([raw], [], before, memory)
         found = settled([], [], ledger, memory, NOW_S + 1)
         assert found.outcomes == (outcome,)
         assert list(memory.resting) == (["i"] if outcome == "declined" else [])
