@@ -301,7 +301,7 @@ def shop(hot=8.8, replica=1.2, **changed):
 LEADS = {"master1": {"machine": "cool", "role": "master"}}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("changed", "settings", "swaps"),
     [
         ({}, {}, "master0 replica0"),
