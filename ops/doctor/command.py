@@ -21,6 +21,7 @@ from kafka.errors import KafkaError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from ops.doctor import findings as rules
 from ops.doctor.bundle import (
     as_json,
     logs_of,
@@ -33,26 +34,7 @@ from ops.doctor.bundle import (
     versions,
     write_bundle,
 )
-from ops.doctor.findings import (
-    Attempt,
-    Finding,
-    capacity_findings,
-    clock_findings,
-    interface_findings,
-    lack_findings,
-    ledger_findings,
-    login_findings,
-    machine_findings,
-    muted,
-    name_findings,
-    planner_findings,
-    process_findings,
-    redis_findings,
-    replication_findings,
-    rule_findings,
-    scorer_findings,
-    version_findings,
-)
+from ops.doctor.findings import Attempt, Finding
 from schemas.messages.operator import DEFAULT
 from schemas.messages.process import KINDS, SILENT_S, Process, missing, read_processes, read_worker, running
 from schemas.messages.sample import MachineFacts
@@ -202,7 +184,7 @@ class Inspection:
         of_broker: list[Finding] = []
         asking = threading.Thread(target=lambda: of_broker.extend(self._broker()), daemon=True)
         if not self._settings.broker:
-            return muted(self._of_redis())
+            return rules.muted(self._of_redis())
         asking.start()
         until = time.monotonic() + BROKER_S_MAX
         found = self._of_redis()
@@ -210,7 +192,7 @@ class Inspection:
         if not of_broker:
             said = f"{self._settings.kafka}: no answer for {BROKER_S_MAX:g} s"
             of_broker = [Finding("Kafka", "error", said, "look at the broker: it is frozen or overloaded")]
-        return muted(of_broker + found)
+        return rules.muted(of_broker + found)
 
     def _of_redis(self) -> list[Finding]:
         found: list[Finding] = []
@@ -228,7 +210,7 @@ class Inspection:
                     found.append(Finding("ACL", "note", said, do))
                 except (redis.RedisError, *AWAY) as error:
                     found.append(Finding("Redis", "error", in_words(error), "read its log"))
-        return found + version_findings(self._versions)
+        return found + rules.version_findings(self._versions)
 
     def _connect(self, arguments: dict[str, Any]) -> redis.Redis:
         retry = Retry(NoBackoff(), 0)
@@ -310,7 +292,9 @@ class Inspection:
         wrong = _warnings(area, wrong_settings(info))
         where = server.get_connection_kwargs()
         local = "path" in where or where.get("host") in ("127.0.0.1", "localhost", "::1")
-        found = redis_findings(area, info, holds_ledger=holds_ledger, open_to_all=_open_to_all(server), local=local)
+        found = rules.redis_findings(
+            area, info, holds_ledger=holds_ledger, open_to_all=_open_to_all(server), local=local
+        )
         return wrong + [one for one in found if not (wrong and one.level == "good")]
 
     def _running(self, server: redis.Redis) -> list[Finding]:
@@ -322,17 +306,17 @@ class Inspection:
             fields: Any = server.hgetall(self._names.processes(what))
             known = read_processes(fields)
             self.processes[what] = running(known, now_s)
-            told = process_findings(what, known, now_s, refused)
+            told = rules.process_findings(what, known, now_s, refused)
             known_users |= {one.user or "default" for one in known.values()}
             if what == "scorer":
                 self._scorer_lost = bool(told) and not self.processes[what]
             if what == "planner" and not missing(known, now_s):
-                wrong = planner_findings(self.processes["scorer"], self.processes[what])
+                wrong = rules.planner_findings(self.processes["scorer"], self.processes[what])
                 told = wrong + [one for one in told if not wrong or one.level != "good"]
             found += told
             if versions := [one.version for one in self.processes[what].values()]:
                 self._versions[what] = versions
-        return found + login_findings(refused, known_users)
+        return found + rules.login_findings(refused, known_users)
 
     def _machines(self, server: redis.Redis) -> list[Finding]:
         before = time.time()
@@ -370,12 +354,12 @@ class Inspection:
         said_of = [name.decode() for name in entries]
         placed = self._placed_on()
         silent = set(said) - set(ages)
-        found += machine_findings(ages, silent, set(said_of) - {DEFAULT}, placed)
-        found += capacity_findings(cores)
-        found += lack_findings({name: one.lacks for name, one in agents.items() if name in ages})
-        found += interface_findings({name: one.interfaces for name, one in agents.items() if name in ages})
-        found += name_findings(taken, {name: one.host_id for name, one in agents.items()}, ages, placed)
-        return found + clock_findings(offset_s, skews | clocks_off)
+        found += rules.machine_findings(ages, silent, set(said_of) - {DEFAULT}, placed)
+        found += rules.capacity_findings(cores)
+        found += rules.lack_findings({name: one.lacks for name, one in agents.items() if name in ages})
+        found += rules.interface_findings({name: one.interfaces for name, one in agents.items() if name in ages})
+        found += rules.name_findings(taken, {name: one.host_id for name, one in agents.items()}, ages, placed)
+        return found + rules.clock_findings(offset_s, skews | clocks_off)
 
     def _placed_on(self) -> Mapping[str, int]:
         try:
@@ -401,14 +385,16 @@ class Inspection:
                 broken: list[Finding] = []
                 if self.processes.get("planner"):
                     with suppress(WindwardError):  # a planner tells them, or cannot
-                        broken = rule_findings(client.instances(violations=True, limit=1).violations)
+                        broken = rules.rule_findings(client.instances(violations=True, limit=1).violations)
         except WindwardError as error:
             denied = error.code in ("PERMISSION_DENIED", "UNAUTHENTICATED")
             do = "ask as a user with the rights of ops/redis/doctor.acl" if denied else "start `windward scorer`"
             return [Finding("scorer", "error", error.message, do)] if denied or not self._scorer_lost else []
-        replicated = replication_findings(self._replicas, min(one.ledger_acknowledged_by for one in answers.values()))
-        apart = ledger_findings({name: one.ledger_epoch for name, one in answers.items()}, self._epoch)
-        return scorer_findings(next(iter(answers.values())), scorers, waiting) + broken + apart + replicated
+        replicated = rules.replication_findings(
+            self._replicas, min(one.ledger_acknowledged_by for one in answers.values())
+        )
+        apart = rules.ledger_findings({name: one.ledger_epoch for name, one in answers.items()}, self._epoch)
+        return rules.scorer_findings(next(iter(answers.values())), scorers, waiting) + broken + apart + replicated
 
     def _client(self) -> Client:
         settings = self._settings

@@ -27,132 +27,70 @@ redis-py 8 ends an idle blocking read after its ``socket_timeout`` of 5 s and re
 read lasts `POLL_S` at most, the socket's timeout is longer, and only this client retries.
 """
 
-from __future__ import annotations
-
-from schemas.messages.event import Event
-from schemas.rpc.keywords import (
-    AffinityFields,
-    CapacityFields,
-    ConfirmFields,
-    CordonFields,
-    DrainFields,
-    DrainingFields,
-    InstancesFields,
-    MachinesFields,
-    PlaceFields,
-    PlanFields,
-    PreferenceFields,
-    RebalanceFields,
-    ReleaseFields,
-    RequestFields,
-    RiskFields,
-    TolerationFields,
-    UpdateFields,
-)
-from schemas.rpc.results import (
-    Arrival,
-    Candidate,
-    CapacityResult,
-    ConfirmResult,
-    CordonResult,
-    DrainLine,
-    DrainResult,
-    Emptied,
-    Emptying,
-    HealthResult,
-    Heating,
-    InstanceRow,
-    InstancesResult,
-    InstanceUsage,
-    Line,
-    MachineRow,
-    MachinesResult,
-    Moving,
-    PlaceResult,
-    PlanResult,
-    PlanStep,
-    RankResult,
-    RebalanceMove,
-    RebalanceResult,
-    Record,
-    Refusal,
-    ReleaseResult,
-    RiskResult,
-    SoonHot,
-    UpdateResult,
-    Verdict,
-)
-from schemas.values.mapping import Result
-from scorer.client.call import WindwardError
-from scorer.client.clients import AsyncClient, AsyncEvents, Client, Events
-from scorer.client.placement import AsyncPlaced, AsyncPlacement, Placed, Placement
-
-__all__ = [
-    "AffinityFields",
-    "Arrival",
-    "AsyncClient",
-    "AsyncEvents",
-    "AsyncPlaced",
-    "AsyncPlacement",
-    "Candidate",
-    "CapacityFields",
-    "CapacityResult",
-    "Client",
-    "ConfirmFields",
-    "ConfirmResult",
-    "CordonFields",
-    "CordonResult",
-    "DrainFields",
-    "DrainLine",
-    "DrainResult",
-    "DrainingFields",
-    "Emptied",
-    "Emptying",
-    "Event",
-    "Events",
-    "HealthResult",
-    "Heating",
-    "InstanceRow",
-    "InstanceUsage",
-    "InstancesFields",
-    "InstancesResult",
-    "Line",
-    "MachineRow",
-    "MachinesFields",
-    "MachinesResult",
-    "Moving",
-    "PlaceFields",
-    "PlaceResult",
-    "Placed",
-    "Placement",
-    "PlanFields",
-    "PlanResult",
-    "PlanStep",
-    "PreferenceFields",
-    "RankResult",
-    "RebalanceFields",
-    "RebalanceMove",
-    "RebalanceResult",
-    "Record",
-    "Refusal",
-    "ReleaseFields",
-    "ReleaseResult",
-    "RequestFields",
-    "Result",
-    "RiskFields",
-    "RiskResult",
-    "SoonHot",
-    "TolerationFields",
-    "UpdateFields",
-    "UpdateResult",
-    "Verdict",
-    "WindwardError",
-]
+from schemas.messages.event import Event as Event
+from schemas.rpc.keywords import AffinityFields as AffinityFields
+from schemas.rpc.keywords import CapacityFields as CapacityFields
+from schemas.rpc.keywords import ConfirmFields as ConfirmFields
+from schemas.rpc.keywords import CordonFields as CordonFields
+from schemas.rpc.keywords import DrainFields as DrainFields
+from schemas.rpc.keywords import DrainingFields as DrainingFields
+from schemas.rpc.keywords import InstancesFields as InstancesFields
+from schemas.rpc.keywords import MachinesFields as MachinesFields
+from schemas.rpc.keywords import PlaceFields as PlaceFields
+from schemas.rpc.keywords import PlanFields as PlanFields
+from schemas.rpc.keywords import PreferenceFields as PreferenceFields
+from schemas.rpc.keywords import RebalanceFields as RebalanceFields
+from schemas.rpc.keywords import ReleaseFields as ReleaseFields
+from schemas.rpc.keywords import RequestFields as RequestFields
+from schemas.rpc.keywords import RiskFields as RiskFields
+from schemas.rpc.keywords import TolerationFields as TolerationFields
+from schemas.rpc.keywords import UpdateFields as UpdateFields
+from schemas.rpc.results import Arrival as Arrival
+from schemas.rpc.results import Candidate as Candidate
+from schemas.rpc.results import CapacityResult as CapacityResult
+from schemas.rpc.results import ConfirmResult as ConfirmResult
+from schemas.rpc.results import CordonResult as CordonResult
+from schemas.rpc.results import DrainLine as DrainLine
+from schemas.rpc.results import DrainResult as DrainResult
+from schemas.rpc.results import Emptied as Emptied
+from schemas.rpc.results import Emptying as Emptying
+from schemas.rpc.results import HealthResult as HealthResult
+from schemas.rpc.results import Heating as Heating
+from schemas.rpc.results import InstanceRow as InstanceRow
+from schemas.rpc.results import InstancesResult as InstancesResult
+from schemas.rpc.results import InstanceUsage as InstanceUsage
+from schemas.rpc.results import Line as Line
+from schemas.rpc.results import MachineRow as MachineRow
+from schemas.rpc.results import MachinesResult as MachinesResult
+from schemas.rpc.results import Moving as Moving
+from schemas.rpc.results import PlaceResult as PlaceResult
+from schemas.rpc.results import PlanResult as PlanResult
+from schemas.rpc.results import PlanStep as PlanStep
+from schemas.rpc.results import RankResult as RankResult
+from schemas.rpc.results import RebalanceMove as RebalanceMove
+from schemas.rpc.results import RebalanceResult as RebalanceResult
+from schemas.rpc.results import Record as Record
+from schemas.rpc.results import Refusal as Refusal
+from schemas.rpc.results import ReleaseResult as ReleaseResult
+from schemas.rpc.results import RiskResult as RiskResult
+from schemas.rpc.results import SoonHot as SoonHot
+from schemas.rpc.results import UpdateResult as UpdateResult
+from schemas.rpc.results import Verdict as Verdict
+from schemas.values.mapping import Result as Result
+from scorer.client.call import WindwardError as WindwardError
+from scorer.client.clients import AsyncClient as AsyncClient
+from scorer.client.clients import AsyncEvents as AsyncEvents
+from scorer.client.clients import Client as Client
+from scorer.client.clients import Events as Events
+from scorer.client.placement import AsyncPlaced as AsyncPlaced
+from scorer.client.placement import AsyncPlacement as AsyncPlacement
+from scorer.client.placement import Placed as Placed
+from scorer.client.placement import Placement as Placement
 
 
 def __dir__() -> list[str]:
     """Return the public names; modules that this one imports are not among them."""
-    return __all__
+    return sorted(name for name in globals() if name[0].isupper())
 
 
 WindwardError.__module__ = __name__  # what a traceback calls it
