@@ -19,7 +19,7 @@ from scorer.ledger.record.instance import LIVE
 from scorer.planning.soon_hot import chances, loads_of, margins
 from scorer.ranking.explanation.refusals import refusals
 from scorer.ranking.profiles.third_party import PluginError
-from scorer.ranking.rank import rank
+from scorer.ranking.survive import ranked
 from scorer.snapshot.arrays import Bools, Floats
 
 SOON_HOT_MAX = 10
@@ -164,7 +164,7 @@ def _probe(state: State, selection: Selection, tell: Callable[[str], None]) -> I
     Nothing when a plugin of another package fails: the rest of the page is served.
     """
     try:
-        ranking = rank(selection.probe, state)
+        ranking = ranked(selection.probe, state)
     except (PluginError, InvalidRequest) as error:
         tell(str(error))
         return

@@ -35,7 +35,7 @@ from scorer.placement.offers.placement import (
 )
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.rank import rank
+from scorer.ranking.survive import ranked
 
 CANDIDATES = 4
 """Machines given to the reserve script at first."""
@@ -117,7 +117,7 @@ class Placing:
         if request.id in inputs.ledger.instances:
             ranking, rows = None, []
         else:
-            ranking = rank(request, inputs)
+            ranking = ranked(request, inputs)
             placement.ranking = ranking
             rows = [int(row) for row in ranking.best(depth)]
         offered = candidates(self._follower.version, ranking, rows, request) if ranking is not None else []
@@ -126,7 +126,9 @@ class Placing:
         change = self._follower.change
         transition = self._ledger.reserve(
             [asked],
-            expected_change=expected_change(change, request, self._follower.view),
+            expected_change=expected_change(
+                change, request, self._follower.view, near=ranking is not None and ranking.near
+            ),
             dry_run=request.dry_run,
             meanwhile=placement.explain,
         )
@@ -205,7 +207,8 @@ class Placing:
         for first in range(0, max(1, len(positions)), max(1, step)):
             part = positions[first : first + step]
             change, view = self._follower.change, self._follower.view
-            changes = [expected_change(change, placement.asked[position], view) for position in part]
+            asked = [placement.asked[position] for position in part]
+            changes = [expected_change(change, one, view, near=placement.near) for one in asked]
             transition = self._ledger.reserve(
                 [as_of(own, planned[position]) for position in part],
                 expected_change=max(changes, default=-1),
@@ -240,6 +243,7 @@ class Placing:
         if fresh:
             asked = [placement.asked[p] for p in fresh]
             plan = yield from plan_steps(asked, inputs, held)
+            placement.near |= plan.ranking.near
         machines = dict(zip(fresh, plan.machines, strict=True)) if plan else {}
         reasons = {fresh[at]: why for at, why in plan.reasons.items()} if plan else {}
         if plan and placement.ranking is None:

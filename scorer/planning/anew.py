@@ -14,7 +14,6 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
-from schemas.resources import PRIORITY_CLASSES
 from schemas.rpc.request import Request
 from scorer.ledger.record.facets import Facet, facets
 from scorer.ledger.record.instance import Instance, as_request
@@ -22,6 +21,7 @@ from scorer.placement.choosing.trial import Found, Trial
 from scorer.ranking.filters.affinity import Affinity
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.rank import refusal_of
+from scorer.ranking.survive import alike, size
 from scorer.snapshot.arrays import Bools
 
 _STARTS = 8
@@ -73,7 +73,7 @@ def place_anew(
     for bound in [] if gone else _bound(instances, trial):
         found += _all_or_none(bound, trial, condition)
     done = {one.instance.id for one in found}
-    for request, group in _alike([one for one in instances if one.id not in done], by_class, first):
+    for request, group in alike([one for one in instances if one.id not in done], first, by_class=by_class):
         found += _placed(request, group, trial, condition, gone=gone)
     for one in [] if gone else stranded(found, trial):
         found.remove(one)
@@ -204,29 +204,3 @@ def _put(instance: Instance, target: str | None, trial: Trial, *, gone: bool) ->
         trial.move(instance, target)
     elif not gone:
         trial.put(instance)
-
-
-def _alike(
-    instances: Sequence[Instance], by_class: bool, first: Collection[str]
-) -> list[tuple[Request, list[Instance]]]:
-    """Return the instances grouped by equal requests, the largest first; groups with one of ``first`` before them."""
-    groups: dict[bytes, tuple[Request, list[Instance]]] = {}
-    for instance in instances:
-        request = msgspec.structs.replace(as_request(instance), id="")
-        group = groups.setdefault(_encode(request), (request, []))
-        group[1].append(instance)
-    ordered = sorted(groups.values(), key=lambda group: size(group[1][0]), reverse=True)
-    ordered.sort(key=lambda group: all(one.id not in first for one in group[1]))
-    return sorted(ordered, key=lambda group: _rank(group[1][0])) if by_class else ordered
-
-
-def _rank(instance: Instance) -> tuple[int, bool]:
-    return PRIORITY_CLASSES.index(instance.priority_class), instance.role != "master"
-
-
-def size(instance: Instance) -> tuple[float, ...]:
-    """Return the sort key of an instance: cpu, then memory; 0 where not given."""
-    return tuple(amount or 0.0 for amount in instance.amounts[:2])
-
-
-_encode = msgspec.json.Encoder().encode

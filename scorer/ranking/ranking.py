@@ -89,6 +89,8 @@ class Ranking:
     uses: tuple[Uses, Uses] = field(repr=False)
     """The C functions of filters and scores, with what they read."""
     _best_rows: Integers = field(default_factory=lambda: NO_ROWS, repr=False)
+    near: bool = False
+    """Whether the fleet is near the limit of a profile's ``survive``: a change of any machine matters."""
 
     @cached_property
     def feasible(self) -> Bools:
@@ -129,6 +131,13 @@ class Ranking:
         steps = np.rint(self.total[rows] / TIE)
         found: Integers = rows[np.lexsort((self.order[rows], -steps))][:count]
         return found
+
+    def add(self, verdict: Verdict) -> None:
+        """Add a verdict whose refusals are in ``refused`` already."""
+        self.verdicts.append(verdict)
+        self.total[self.refused != 0] = 0.0
+        self.counts = np.bincount(self.refused, minlength=self.counts.size + CODE)
+        self._best_rows = NO_ROWS
 
     # ---- one machine
 

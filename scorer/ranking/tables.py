@@ -10,6 +10,7 @@ import zoneinfo
 from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,8 @@ class Tables:
         self._prepared: dict[object, Table] = {}
         """Made on another thread, and not yet in use."""
         self._what_ifs: weakref.WeakKeyDictionary[Overlay, WhatIf] = weakref.WeakKeyDictionary()
+        self.kept: dict[tuple[str, bool], Any] = {}
+        """By profile, the `Room` of `scorer.ranking.survive`: to compute it for each decision costs more than that."""
         self._learned: tuple[object, object, Estimate] | None = None
         """Learned factors, the estimate that they were put into, and the result."""
 

@@ -45,6 +45,7 @@ from scorer.ranking.filters.fits import Fits
 from scorer.ranking.inputs import RankingInputs, by_class_filter
 from scorer.ranking.profiles.profile import PlacedFilter, Profile
 from scorer.ranking.rank import rank
+from scorer.ranking.survive import ranked
 from scorer.ranking.tables import Tables
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
@@ -74,7 +75,7 @@ class ProfilePolicy:
                 self._refused(instances[position], lambda why=why: why)  # type: ignore[misc]
             return [None if machine is None else snapshot.roster.index[machine] for machine in planned.machines]
         request = requests[0]
-        ranking = rank(request, inputs)
+        ranking = ranked(request, inputs)
         rows = [int(row) for row in ranking.best(CANDIDATES)]
         record = instance_of(request, "", moment.now_s)
         for row, allowed in zip(rows, limits(ranking, rows, request), strict=True):

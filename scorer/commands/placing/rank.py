@@ -106,12 +106,12 @@ def _plot(answer: RankResult, path: str) -> None:
 
 def _of_file(settings: RankSettings, path: str, request: Request) -> RankResult:
     from scorer.ranking.profiles.looked_at import check_looked_at
-    from scorer.ranking.rank import rank
+    from scorer.ranking.survive import ranked
 
     fleet, profile = fleet_of_file(path), chosen_profile(request.profile, settings.profiles)
     try:
         check_looked_at([request], profile)
-        return answer_of(rank(request, fleet.inputs(profile)))
+        return answer_of(ranked(request, fleet.inputs(profile)))
     except InvalidRequest as error:
         raise SettingsError(f"query: {error}") from None
 

@@ -133,7 +133,7 @@ def _lost(key: str, value: str, trial: Trial) -> dict[str, Any]:
     """Cordon the machines with a label, and place their instances elsewhere; return the placements."""
     from scorer.ledger.record.instance import DAEMON
     from scorer.planning.anew import place_anew
-    from scorer.planning.drain.drain import with_cordon
+    from scorer.ranking.survive import with_cordon
 
     snapshot, ledger = trial.snapshot, trial.inputs.ledger
     names = [name for row, name in enumerate(snapshot.names) if snapshot.rules.labels(row).get(key) == value]

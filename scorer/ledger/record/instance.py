@@ -421,6 +421,11 @@ def copy_with(instance: Instance, **changes: Any) -> Instance:
     return msgspec.structs.replace(instance, **changes)
 
 
+def moved_to(instance: Instance, machine: str, now_s: float) -> Instance:
+    """Return the instance as reserved on another machine."""
+    return copy_with(instance, machine=machine, state="reserved", reserved_at=now_s, started_at=0.0)
+
+
 def as_request(instance: Instance, machine: str = "") -> Request:
     """Return the request of an instance, for one machine ("": any).
 

@@ -43,10 +43,10 @@ class Residents:
         return self._columns(self.ledger.leavers.slots)
 
     def _columns(self, slots: Slots) -> PlacedInstances:
-        chosen, rows = self._seated(slots)
+        chosen, rows = self.seated(slots)
         return slots.take(chosen, rows)
 
-    def _seated(self, slots: Slots) -> tuple[Integers, Integers]:
+    def seated(self, slots: Slots) -> tuple[Integers, Integers]:
         """Return the slots in use on the roster's machines, and their rows."""
         numbers, known = self.ledger.numbers, self._row_of.size - 1
         if known < len(numbers):
@@ -66,7 +66,7 @@ class Residents:
         return self._sorted(live, live.address), self._sorted(left, left.address), kept
 
     def _sorted(self, slots: Slots, first: int) -> Places:
-        chosen, rows = self._seated(slots)
+        chosen, rows = self.seated(slots)
         order = np.argsort(rows, kind="stable")
         ends = np.zeros(len(self.roster.names) + 1, np.int64)
         np.cumsum(np.bincount(rows, minlength=ends.size - 1), out=ends[1:])

@@ -20,8 +20,8 @@ from scorer.ledger.record.facets import Avoiders, Avoids, Facet, facets_of, rule
 from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.choosing.trial import Trial, best_in
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
+from scorer.ranking.survive import ranked
 from scorer.snapshot.arrays import Bools
 
 _TOGETHER_MAX = 8
@@ -65,7 +65,7 @@ def plan_steps(requests: Sequence[Request], inputs: RankingInputs, held: Sequenc
         raise InvalidRequest(f"machines_min: {wanted.machines_min} different machines for {many} instances")
     if wanted.machines_max and wanted.machines_min > wanted.machines_max:
         raise InvalidRequest(f"machines_min: {wanted.machines_min} is more than machines_max {wanted.machines_max}")
-    first = rank(wanted, inputs)
+    first = ranked(wanted, inputs, len(requests))
     batch = _Batch(requests, first, inputs, held)
     yield from batch.steps()
     found, reasons = batch.found, batch.reasons

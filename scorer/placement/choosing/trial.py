@@ -15,15 +15,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from schemas.rpc.request import Request
-from scorer.ledger.record.instance import Instance, copy_with
+from scorer.ledger.record.instance import Instance, moved_to
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.looked_at import why_ignored
-from scorer.ranking.rank import Decision, allowed, rank
+from scorer.ranking.rank import Decision, allowed
 from scorer.ranking.ranking import Ranking
+from scorer.ranking.survive import near, ranked
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
 
@@ -61,7 +62,7 @@ class Trial:
         """
         if why := why_ignored(request, self.inputs.profile):
             return Found(None, why)
-        return best_in(rank(request, self.inputs), among, otherwise)
+        return best_in(ranked(request, self.inputs), among, otherwise)
 
     def allowed(self, request: Request) -> Bools:
         """Return [M]: the machines that all filters allow; no score is computed."""
@@ -74,12 +75,14 @@ class Trial:
 
         Nothing is proposed. Return None where they must be placed one by one: where ties are drawn for each, or one
         more instance changes other machines' figures. The latter holds for spread over a topology, affinity, a score by
-        rank, and plugins of other packages.
+        rank, plugins of other packages, and near the limit of ``survive``.
         """
         if self.inputs.profile.ties != "name":
             return None
         if why_ignored(request, self.inputs.profile):
             return [None] * count
+        if self.inputs.profile.survive and near(request, self.inputs, count) is not None:
+            return None
         decision = Decision(request, self.inputs)
         if decision.far:
             return None
@@ -135,8 +138,3 @@ def best_in(ranking: Ranking, among: Among | None = None, otherwise: str = "") -
         return Found(ranking.machines.name(int(rows[0])))
     beside = f", none of them {otherwise}" if otherwise and ranking.feasible_count else ""
     return Found(None, summary(ranking) + beside)
-
-
-def moved_to(instance: Instance, machine: str, now_s: float) -> Instance:
-    """Return the instance as reserved on another machine."""
-    return copy_with(instance, machine=machine, state="reserved", reserved_at=now_s, started_at=0.0)

@@ -62,6 +62,8 @@ class Placement:
     """Positions of instances that had been reserved before this query."""
     gone: set[int] = field(default_factory=set)
     """Positions of instances that this query reserved before and that have ended: they stay missing."""
+    near: bool = False
+    """Whether any other change of the ledger may take the room that ``survive`` keeps."""
     late: bool = False
     """The reserve script ran after the query's deadline and reserved no more."""
     replanned: bool = False
@@ -158,8 +160,8 @@ def candidates(version: Callable[[str], int], ranking: Ranking, rows: list[int],
     return [Candidate(names[row], version(names[row]), of) for row, of in zip(rows, allowed, strict=True)]
 
 
-def expected_change(change: int, request: Request, ledger: LedgerView) -> int:
-    """Return the ledger's change that must still be the last one, where a rule looks beyond one machine.
+def expected_change(change: int, request: Request, ledger: LedgerView, *, near: bool = False) -> int:
+    """Return the ledger's change that must still be the last one: ``near``, or where a rule looks beyond one machine.
 
     The rules are the request's own, and those of instances that avoid it. Without any, a number below -1 encodes the
     change after which no instance with such a rule may have been added (``expect`` in ``ledger.lua``).
@@ -167,7 +169,7 @@ def expected_change(change: int, request: Request, ledger: LedgerView) -> int:
     rules = list(map(rule_of, (*request.affinity, *request.anti_affinity)))
     for several in filter(None, ledger.avoiders):
         rules += several.of(facets_of(request))
-    return change if any(rule.far for rule in rules) else -2 - change
+    return change if near or any(rule.far for rule in rules) else -2 - change
 
 
 def as_of(own: dict[str, int], wanted: Wanted) -> Wanted:

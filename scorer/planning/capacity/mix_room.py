@@ -23,7 +23,7 @@ from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.capacity.room import room
 from scorer.ranking.explanation.refusals import refusals
-from scorer.ranking.rank import rank
+from scorer.ranking.survive import ranked
 from scorer.snapshot.arrays import Integers
 
 KINDS_MAX = 8
@@ -188,7 +188,7 @@ class _Filling:
         for at, kind in enumerate(self.kinds):
             classes.setdefault(kind.request.priority_class, []).append(at)
         copies = sum(kind.cycle for kind in self.kinds)
-        for _ in range(BULKS_MAX):
+        for _ in range(0 if self.trial.inputs.profile.survive else BULKS_MAX):
             rooms = []
             for places in classes.values():
                 mean = mean_of([self.kinds[at] for at in places])
@@ -266,7 +266,7 @@ class _Filling:
             kind = self.kinds[at]
             target = self.trial.best(kind.request).machine
             if target is None:
-                return kind, refusals(rank(kind.request, self.trial.inputs))
+                return kind, refusals(ranked(kind.request, self.trial.inputs))
             self._propose(kind.request, target)
             self.by_machine[target] += 1
             self.fit[at] += 1

@@ -17,7 +17,8 @@ from scorer.placement.choosing.trial import Trial
 from scorer.ranking.explanation.refusals import in_words, refusals
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles.looked_at import check_looked_at
-from scorer.ranking.rank import Decision, rank
+from scorer.ranking.rank import Decision
+from scorer.ranking.survive import ranked
 from scorer.snapshot.arrays import Integers
 from scorer.snapshot.snapshot import Snapshot
 
@@ -52,13 +53,13 @@ def room(request: Request, trial: Trial) -> Room:
 
 @quiet
 def room_of_each(request: Request, inputs: RankingInputs) -> Room | None:
-    """Return how many copies fit on each machine alone; None where one more copy changes other machines.
+    """Return how many copies fit on each machine alone; None where one more copy matters to other machines.
 
     Nothing is placed.
     """
     check_looked_at([request], inputs.profile)
     decision = Decision(request, inputs, scores=False)
-    if decision.far:
+    if decision.far or inputs.profile.survive:
         return None
     decision.evaluate()
     copies = decision.room(MACHINE_MAX)
@@ -73,7 +74,7 @@ def _one_by_one(request: Request, trial: Trial) -> Room:
     for number in range(ONE_BY_ONE_MAX):
         machine = trial.best(request).machine
         if machine is None:
-            return Room(names, copies, tuple(refusals(rank(request, trial.inputs))))
+            return Room(names, copies, tuple(refusals(ranked(request, trial.inputs))))
         copies[index[machine]] += 1
         trial.propose(request, machine, f"\0copy-{number}")
     return Room(names, copies, (), at_least=True)

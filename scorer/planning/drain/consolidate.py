@@ -24,9 +24,10 @@ from scorer.placement.choosing.trial import Trial
 from scorer.planning.anew import Anew, goes_first, stranded
 from scorer.planning.balance.scene import Scene, scene_of
 from scorer.planning.candidates import takes_pod
-from scorer.planning.drain.drain import Apart, Drained, why_it_stays, with_cordon
+from scorer.planning.drain.drain import Apart, Drained, why_it_stays
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.machines.machines import Machines
+from scorer.ranking.survive import with_cordon
 from scorer.snapshot.arrays import Bools, Floats, by_row, known_or
 
 MOVE_BYTES = 1e9

@@ -4,19 +4,18 @@ The machines count as cordoned, so that none of them is a target. An instance wi
 for those after it. Where some have none, all are placed once more with those first; the try that moves more counts.
 """
 
-import dataclasses
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from scorer.ledger.record.instance import CLUSTER, DAEMON, MOVABLE, Instance
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.anew import Anew, place_anew
 from scorer.planning.candidates import takes_pod
-from scorer.ranking.filters.cordon import Cordon
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.profiles.profile import PlacedFilter, Profile
+from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.survive import class_first, packing, with_cordon
 from scorer.snapshot.arrays import Bools
 
 
@@ -45,7 +44,7 @@ def drain(
 
     ``same``: labels whose value source and target must share. ``force``: instances with the label ``movable=false``
     move, too. ``lost``: the machines are dead, which implies ``force``; the highest classes and their masters are
-    placed first.
+    placed first, with machines filled up where only so all of them find a place.
     """
     held = {one.id: one for machine in machines for one in inputs.ledger.held_on(machine)}
     leaving = [one for one in held.values() if one.moving and one.machine in machines and one.moving.to not in machines]
@@ -53,18 +52,41 @@ def drain(
     stays = {one.id: why for one in instances if (why := why_it_stays(one, force=force or lost))}
     free = [one for one in instances if one.id not in stays]
 
-    def placed(first: Collection[str] = ()) -> list[Anew]:
-        trial = Trial(inputs.by(with_cordon(inputs.profile)))
-        trial.cordon(machines)
-        condition = Apart(trial, same, _together(instances))
-        return place_anew(free, trial, condition=condition, by_class=lost, first=first)
+    profile, together = with_cordon(inputs.profile), _together(instances)
 
-    found = placed()
-    if not lost and (failed := {one.instance.id for one in found if one.target is None}):
-        again = placed(failed)
+    def placed(how: Profile, upper: Sequence[Instance], first: Collection[str] = ()) -> list[Anew]:
+        """Place some in one way, the others after them."""
+        trial = Trial(inputs.by(how))
+        trial.cordon(machines)
+        condition = Apart(trial, same, together)
+        found = place_anew(upper, trial, condition=condition, by_class=lost and how is profile, first=first)
+        trial.inputs, done = trial.inputs.by(profile), {one.id for one in upper}
+        lower = [one for one in free if one.id not in done]
+        return found + place_anew(lower, trial, condition=condition, by_class=lost)
+
+    found = placed(profile, free)
+    failed = {one.instance.id for one in found if one.target is None}
+    if lost and failed:
+        found = _of_lost(free, profile, placed) or found
+    elif failed:
+        again = placed(profile, free, failed)
         found = again if sum(one.target is None for one in again) < len(failed) else found
     found += [Anew(one, None, stays[one.id]) for one in instances if one.id in stays]
     return Drained(tuple(machines), tuple(found), tuple(leaving))
+
+
+_Placed = Callable[[Profile, Sequence[Instance]], list[Anew]]
+
+
+def _of_lost(free: Sequence[Instance], profile: Profile, placed: _Placed) -> list[Anew]:
+    """Return the targets for which the most classes, from the highest on, are all placed; none where no class is."""
+    for lowest in sorted(set(map(class_first, free)), reverse=True):
+        upper = [one for one in free if class_first(one) <= lowest]
+        for how in (profile, packing(profile)):
+            found = placed(how, upper)
+            if all(one.target for one in found[: len(upper)]):
+                return found if how is profile else sorted(found, key=lambda one: class_first(one.instance))
+    return []
 
 
 def why_it_stays(instance: Instance, *, force: bool = False) -> str:
@@ -78,13 +100,6 @@ def why_it_stays(instance: Instance, *, force: bool = False) -> str:
     if instance.labels.get(MOVABLE) == "false" and not force:
         return f"its label {MOVABLE}=false says that it stays (--force moves it)"
     return ""
-
-
-def with_cordon(profile: Profile) -> Profile:
-    """Return the profile with the filter that keeps instances from cordoned machines."""
-    if profile.find(Cordon) is not None:
-        return profile
-    return dataclasses.replace(profile, filters=(PlacedFilter(Cordon()), *profile.filters))
 
 
 def _together(instances: Sequence[Instance]) -> frozenset[str]:

@@ -74,7 +74,8 @@ def _unknown(ranking: Ranking) -> set[str]:
     asked, rules = ranking.request, ranking.machines.snapshot.rules
     by = {term.topology for term in (*asked.affinity, *asked.anti_affinity)}
     by |= {each.weighted.score.topology for each in ranking.terms if isinstance(each.weighted.score, Spread)}
-    return {topology for topology in by - {"machine"} if not rules.label(topology).values}
+    by.add(ranking.profile.survive)
+    return {topology for topology in by - {"machine", ""} if not rules.label(topology).values}
 
 
 def _beside(ranking: Ranking, row: int) -> str:

@@ -125,6 +125,8 @@ class Profile:
     filters: tuple[PlacedFilter, ...] = ()
     scores: tuple[WeightedScore, ...] = ()
     rules: tuple[ProfileRule, ...] = ()
+    survive: str = ""
+    """``machine``, or a label of machines: room is kept for the loss of any one (`scorer.ranking.survive`)."""
     rebalance: Rebalancing = field(default_factory=Rebalancing)
 
     @cached_property
@@ -175,6 +177,7 @@ class Profile:
             "stale_s": self.stale_s,
             "ties": self.ties,
             "rules": [_settings(each) for each in self.rules],
+            "survive": self.survive,
             "rebalance": _settings(self.rebalance),
             "filters": [_entry(each.filter, each.load_model) for each in self.filters],
             "scores": [

@@ -8,6 +8,7 @@
     stale = "last-known"              # while the pipeline is silent: rank by the last known load, and warn;
                                       # or "refuse"; or "requests": rank by requests alone then, and warn
     stale_s = 60.0                    # the age from which data are stale
+    survive = "rack"                  # or "machine": room is kept for what runs on any one that is lost (`survive`)
     ties = "name"                     # of equally good machines the first by name; or "draw": one by a hash of the id
 
     [estimate]                        # what an instance is expected to use when its request does not say
@@ -68,8 +69,8 @@ from scorer.ranking.profiles.third_party import PluginError
 
 _LOAD_HINTS = get_type_hints(LoadModel)
 _LOAD_KEYS = ("window", "credits", "debits", "learned", "estimate")
-_PLAIN: Mapping[str, Any] = {"description": str, "stale": StalePolicy, "stale_s": float, "ties": Ties}
-_TOP = ("description", *_LOAD_KEYS, "stale", "stale_s", "ties", "filters", "scores", "rules", "rebalance")
+_PLAIN: Mapping[str, Any] = {"description": str, "stale": StalePolicy, "stale_s": float, "ties": Ties, "survive": str}
+_TOP = ("description", *_LOAD_KEYS, "stale", "stale_s", "ties", "survive", "filters", "scores", "rules", "rebalance")
 _OF_A_SCORE = ("weight", "normalise")
 _GONE = {"mean_of": "this setting is gone: a machine's mean is always its window's; delete the line"}
 
@@ -131,6 +132,8 @@ class _Reader:
             raise self.fail(("rules",), f"expected at most {RULES_MAX} rules, got {len(rules)}")
         if rules and not any(each.filter.name == "anti_affinity" for each in filters):
             raise self.fail(("rules",), "the filter anti_affinity upholds them: add it to the filters")
+        if plain.get("survive") and any(getattr(each.filter, "classes", None) is not None for each in filters):
+            raise self.fail(("survive",), "it counts all classes as one sum; no filter may have classes")
         rebalance = self._build(Rebalancing, raw.get("rebalance", {}), ("rebalance",))
         parts = {"filters": filters, "scores": scores, "rules": rules, "rebalance": rebalance}
         return Profile(name, load_model=load_model, **parts, **plain)

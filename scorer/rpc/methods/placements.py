@@ -13,10 +13,10 @@ from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import GONE, Late, Placement
 from scorer.placement.placer import Placing
+from scorer.ranking import survive
 from scorer.ranking.explanation.explain import answer, best_first, candidates, told
 from scorer.ranking.profiles.looked_at import check_looked_at
 from scorer.ranking.profiles.profile_rule import with_rules
-from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.decisions import DecisionLog
@@ -124,4 +124,4 @@ def ranked(params: dict[str, Any], current: Current, most: float) -> RankResult:
     check_looked_at([request], profile)
     if (machines if request.explain else min(request.top, machines)) > most:
         raise ForPlanners("rank")
-    return answer(rank(request, current.ranking(profile)))
+    return answer(survive.ranked(request, current.ranking(profile)))

@@ -8,16 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.ledger.record.instance import Moving, as_request, copy_with
+from scorer.ledger.record.instance import Moving, as_request, copy_with, moved_to
 from scorer.ledger.view.overlay import Overlay
-from scorer.placement.choosing.trial import Trial, moved_to
+from scorer.placement.choosing.trial import Trial
 from scorer.planner.drain import drain_result
 from scorer.planning.anew import place_anew
-from scorer.planning.drain.drain import drain, with_cordon
+from scorer.planning.drain.drain import drain
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import rank
+from scorer.ranking.survive import with_cordon
 from tests.effort import examples
 from tests.scorer.fleets import fleet, machine
 
