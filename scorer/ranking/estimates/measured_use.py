@@ -25,8 +25,7 @@ Robust: what a machine's agent reports is left out while its instances differ fr
 `APART` times what machines usually do (`believed`). A use above `USE_MAX` counts as that. So one owner whose instances
 use much moves its own kinds, and an agent that reports too much, or too little, for all instances changes nothing. One
 that knows the rule stays just below it, with one kind alone far off: docs/learning.md has how far that moves a kind. It
-costs 0.5 % of the honest instances, which lowers means by 0.0004. Rejected: a third distance, the largest over the
-kinds of a machine. It left out 2.3 % for 0.23 in place of 0.31.
+costs 0.2 % of the honest instances, which lowers means by 0.0003.
 
 Usage that a machine cannot have is no evidence: more than its capacity, or than `CAPACITY_MOST` times the fleet's
 median capacity, whatever its agent says that it has.
@@ -232,7 +231,8 @@ def believed(use: Floats, known: Bools, of: Integers, machines: Integers) -> Boo
     """Return [K]: whether the reports of an instance's machine are plausible, compared with those of other machines.
 
     A machine has two distances: the sum over its instances of (use - median of the kind), and the sum of its absolute
-    values. In the second, an excess of one kind does not offset a deficit of another. Each is divided by the sum's
+    values. In the second, an excess of one kind does not offset a deficit of another, and no distance is below the
+    spread of its kind: else instances said to be at the median hide one that is not. Each is divided by the sum's
     spread by chance: the root of the sum of the squared spreads of their kinds. A spread is the median of the distances
     from the median. The usual size of a distance is the median, over all machines, of its difference from the median
     distance.
@@ -246,7 +246,7 @@ def believed(use: Floats, known: Bools, of: Integers, machines: Integers) -> Boo
     spread = np.maximum(_medians(np.abs(apart), of[at]), SPREAD_MIN)[of[at]]
     chance = np.sqrt(np.bincount(place, spread**2))
     liar = np.zeros(rows.size, np.bool_)
-    for each in (apart, np.abs(apart)):
+    for each in (apart, np.maximum(np.abs(apart), spread)):
         distance = np.bincount(place, each) / chance
         distance -= np.median(distance)
         liar |= np.abs(distance) > APART * max(1.4826 * float(np.median(np.abs(distance))), 1.0)
