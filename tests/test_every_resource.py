@@ -113,8 +113,7 @@ def test_a_resource_goes_all_the_way(name):
     np.testing.assert_allclose(snapshot.allocatable[row, [busy, calm]], [whole, whole])
 
     ledger = LedgerView()
-    first = ranked(snapshot, ledger, name, 0.4 * whole)
-    answer = answer_of(first)
+    answer = answer_of(ranked(snapshot, ledger, name, 0.4 * whole))
     assert answer.machine == "calm", answer
     assert f"too much {name} used" in answer.summary
     best = answer.candidates[0].resources[name]

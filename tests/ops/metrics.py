@@ -102,8 +102,7 @@ def exporters():
 
     state = State(snapshot, LedgerView([placed("i", "a")]), profiles.choose(), 1e9, memory=memory)
     selection = Selection(statistics=Statistic.__args__)
-    reader = None
-    own = Exporter(reader, selection, profiles, "1")._own(0.1, 0.1, up=True)
+    own = Exporter(None, selection, profiles, "1")._own(0.1, 0.1, up=True)
     families = [*fleet.families(state, selection), *MachineFamilies(selection).families(state), *own]
     by_class = replace(state, profile=read_profile(Path(__file__).parents[2] / "docs/examples/classes.toml"))
     families += [*fleet.families(by_class, selection), *MachineFamilies(selection).families(by_class)]

@@ -214,8 +214,7 @@ def test_a_dashboard_is_one_of_grafanas_schema(name):
     for annotation in dashboard["annotations"].get("list", ()):
         assert isinstance(annotation.pop("useValueForTime"), bool)
         assert annotation.pop("titleFormat")
-    again = plain(models.Dashboard.from_json(dashboard))
-    assert without_none(again) == without_none(dashboard)
+    assert without_none(plain(models.Dashboard.from_json(dashboard))) == without_none(dashboard)
 
 
 def without_none(value):

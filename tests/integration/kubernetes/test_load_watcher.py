@@ -78,8 +78,7 @@ def test_the_load_of_folded_samples(valkey, names, server):
     with load_watcher(valkey.url, names) as (process, page):
         assert eventually(lambda: nodes(page)) == {"m000", "m001", "m002"}
         body = read(page)
-        newest = {one.machine: one.at for one in fresh}
-        end = int(min(newest.values()))
+        end = int(min({one.machine: one.at for one in fresh}.values()))
         assert body["window"] == {"duration": "15m", "start": end - 900, "end": end}
         for name, listed in body["data"]["NodeMetricsMap"].items():
             given = [one for one in fresh if one.machine == name]

@@ -183,8 +183,7 @@ def test_a_reader_that_fell_behind_is_told_so(client, wire, names):
 
 def test_a_ledger_begun_anew_is_a_gap(client, wire, names):
     """For one that follows and one that comes back; then comes what the new one has."""
-    ledger = Ledger(wire, names)
-    place(ledger, "a", "b")
+    place(Ledger(wire, names), "a", "b")
     events = client.events()
     position = events.position
     for key in wire.one("KEYS", f"{names.ledger()}*"):
@@ -362,6 +361,5 @@ def test_the_command_prints_a_line_for_each(valkey, wire, names, client):
     done = run(valkey, names, "--since", "31d", "--json", "a*", "e")
     found = [msgspec.json.decode(line, type=Message) for line in done.stdout.splitlines()]
     assert short(found) == [one for one in expected if one[1] in ("a", "e")]
-    nowhere = Valkey("redis://127.0.0.1:1/0", 1)
-    refused = run(nowhere, names, "--timeout", "100ms", "--json")
+    refused = run(Valkey("redis://127.0.0.1:1/0", 1), names, "--timeout", "100ms", "--json")
     assert (refused.returncode, json.loads(refused.stderr)["code"]) == (4, "UNAVAILABLE")

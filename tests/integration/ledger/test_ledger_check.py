@@ -108,8 +108,7 @@ def test_what_is_wrong_is_found_and_repaired(ledger, wire, damage):
     check = Check(ledger)
     found = check.run()
     assert len(found.differences) == 1, [one.what for one in found.differences]
-    number = Lease(ledger, "check", "here", 60).take()
-    check.repair(found, number)
+    check.repair(found, Lease(ledger, "check", "here", 60).take())
     assert found.repaired == 1
     again = Check(ledger).run()
     assert (again.differences, again.busy) == ([], 0)
@@ -139,8 +138,7 @@ def test_one_run_repairs_what_belongs_together(ledger, wire, damages, wrong):
     """A repair writes an instance again, and what else is wrong of it has changed since it was read."""
     for damage in damages:
         dict(DAMAGE)[damage](ledger, wire)
-    number = Lease(ledger, "check", "here", 60).take()
-    found = mend(ledger, number)
+    found = mend(ledger, Lease(ledger, "check", "here", 60).take())
     assert (len(found.differences), found.repaired) == (wrong, wrong), [one.what for one in found.differences]
     again = Check(ledger).run()
     assert (again.differences, again.busy) == ([], 0)
@@ -153,8 +151,7 @@ def test_a_run_that_repairs_nothing_ends(ledger, wire, monkeypatch):
     """What others change between each read and its repair is told, and left."""
     wire.one("HSET", ledger.machines, "m1", change_of(ledger, wire) + b" prod:instances=99,cpu=5")
     monkeypatch.setattr(Ledger, "repair", lambda *_: "changed")
-    number = Lease(ledger, "check", "here", 60).take()
-    found = mend(ledger, number)
+    found = mend(ledger, Lease(ledger, "check", "here", 60).take())
     assert (len(found.differences), found.repaired) == (1, 0)
 
 
@@ -165,8 +162,7 @@ def test_sums_of_a_newer_release_are_left_as_they_are(ledger, wire):
     wire.one("HSET", ledger.machines, "m1", change_of(ledger, wire) + b" prod:instances=99,cpu=5,tape=1500")
     check = Check(ledger)
     found = check.run()
-    number = Lease(ledger, "check", "here", 60).take()
-    check.repair(found, number)
+    check.repair(found, Lease(ledger, "check", "here", 60).take())
     assert found.repaired == 1
     assert b"tape=1500" in row_of(ledger, wire)
     assert Check(ledger).run().differences == []
@@ -342,8 +338,7 @@ def test_a_repair_gives_way_to_a_change(ledger, wire):
     found = check.run()
     ledger.reserve([simple("later", "m1")._replace(candidates=[simple("x", "m1").candidates[0]._replace(limits=())])])
     row = wire.one("HGET", ledger.machines, "m1")
-    number = Lease(ledger, "check", "here", 60).take()
-    check.repair(found, number)
+    check.repair(found, Lease(ledger, "check", "here", 60).take())
     assert found.repaired == 0
     assert wire.one("HGET", ledger.machines, "m1") == row
 

@@ -271,8 +271,7 @@ def test_a_failed_start_of_a_moving_instance_is_of_the_machine_it_moves_to(wire,
     ledger = Ledger(wire, names)
     following = Follower(ledger)
     following.load()
-    running = run(ledger, "a", "m1")
-    ledger.begin_move(running, [Candidate("m2", -1)], 60.0)
+    ledger.begin_move(run(ledger, "a", "m1"), [Candidate("m2", -1)], 60.0)
     done = ledger.release("a", failed=True).outcomes[0]
     assert (done.kind, done.instance and done.instance.machine) == ("done", "m2")
     following.poll()

@@ -27,8 +27,7 @@ def test_a_heartbeat_is_written_and_removed_at_the_end(valkey, names):
     key = names.processes("exporter")
 
     def known():
-        fields = server.hgetall(key)
-        return dict(read_processes(fields))
+        return dict(read_processes(server.hgetall(key)))
 
     with Presence("exporter", names, {"url": valkey.url}, name="a", page="http://h:1"):
         wait_until(lambda: "a" in known(), 10, "the heartbeat is there")

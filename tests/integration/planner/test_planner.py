@@ -407,8 +407,7 @@ def test_an_undone_drain_is_not_planned_again(valkey, fleet, wire):
 def test_what_a_planner_proposed_waits_once_when_the_machine_is_drained(valkey, fleet):
     """Two movers would else carry out one move: the drain's message takes the place of the planner's."""
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix} | PATIENT
-    one = fleet.daemon(valkey.url, "one", every=0.5)
-    one.turn(time.time())
+    fleet.daemon(valkey.url, "one", every=0.5).turn(time.time())
     assert len(fleet.waiting) == 2
     with answering(fleet, valkey.url):
         assert run_command("drain", "hot", "--apply", environ=environ).returncode == 0

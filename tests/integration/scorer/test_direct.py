@@ -35,8 +35,7 @@ def answering(server):
 
     def answer(database):
         with redis.Redis(port=server[0], db=database) as client:
-            found = client.brpop([f"{PREFIX}:v1:queries"], 20)
-            query = msgspec.json.decode(found[1])
+            query = msgspec.json.decode(client.brpop([f"{PREFIX}:v1:queries"], 20)[1])
             reply = {"v": 1, "id": query["id"], "ok": True, "result": query["params"]}
             client.lpush(f"{PREFIX}:v1:reply:{query['id']}", msgspec.json.encode(reply))
 

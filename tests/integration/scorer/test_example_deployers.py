@@ -160,8 +160,7 @@ def test_nomad_is_told_the_machine_of_the_answer(run, client, tmp_path):
     words = (tmp_path / "nomad-seen").read_text().split()
     assert words[:2] == ["job", "run"]
     assert f"machine={seen['machine']}" in words
-    failed = nomad_run(run, "nomad-2", NOMAD_CODE="2")
-    assert failed.returncode == 2
+    assert nomad_run(run, "nomad-2", NOMAD_CODE="2").returncode == 2
     assert state(client, "nomad-2") == "released"
 
 

@@ -175,8 +175,7 @@ def seen(now_s, prod):
 def test_peaks_survive_the_scorer_that_learned_them(wire, names):
     """Every second look is another scorer's; after a day the loader of any scorer has the peaks of it."""
     loader = Loader(wire, names)
-    first = loader.refresh(["m"])
-    assert first.predicted is None
+    assert loader.refresh(["m"]).predicted is None
     one, other = Predictor(wire, names), Predictor(wire, names)
     for number in range(2 * 288 + 1):
         if number % 24 == 0:

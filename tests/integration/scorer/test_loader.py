@@ -60,16 +60,14 @@ def test_a_number_of_partitions_that_is_none_changes_nothing(wire, names, stored
     assert loader.refresh() is None
     wire.one("SET", names.partitions, before)
     publish(wire, names, [window_table(["m1", "m2"])])
-    found = loader.refresh()
-    assert found.names == ("m1", "m2")
+    assert loader.refresh().names == ("m1", "m2")
 
 
 def test_nothing_changed_reads_and_builds_nothing(wire, names):
     """A second look asks for heads and counters only and gives no new snapshot."""
     publish(wire, names, [window_table(["a", "b"]), window_table(["c"])])
     loader = Loader(wire, names)
-    first = loader.refresh()
-    assert first.names == ("a", "b", "c")
+    assert loader.refresh().names == ("a", "b", "c")
     wire.whole_reads()
     assert loader.refresh() is None
     assert wire.whole_reads() == []
@@ -93,11 +91,9 @@ def test_facts_are_read_again_when_their_counter_changed(wire, names):
     """Labels of an agent appear with the counter; a message that cannot be read is left out."""
     publish(wire, names, [window_table(["a"], facts=1)], [{"a": facts("a", labels={"rack": "1"})}])
     loader = Loader(wire, names)
-    first = loader.refresh()
-    assert first.rules.labels(0) == {"rack": "1"}
+    assert loader.refresh().rules.labels(0) == {"rack": "1"}
     publish(wire, names, [window_table(["a"], facts=2)], [{"a": facts("a", labels={"rack": "2"}), "x": 3}])
-    second = loader.refresh()
-    assert second.rules.labels(0) == {"rack": "2"}
+    assert loader.refresh().rules.labels(0) == {"rack": "2"}
 
 
 def test_a_damaged_table_leaves_the_last_good_one(wire, names):
@@ -111,8 +107,7 @@ def test_a_damaged_table_leaves_the_last_good_one(wire, names):
         loader.refresh()
         assert loader._snapshot.names == ("a",)
     publish(wire, names, [window_table(["a", "b"])])
-    after = loader.refresh()
-    assert after.names == ("a", "b")
+    assert loader.refresh().names == ("a", "b")
 
 
 def test_the_windows_of_another_partition_are_refused(wire, names):
@@ -149,8 +144,7 @@ def test_partitions_that_go_take_their_machines(wire, names):
     assert not after.has_data[after.roster.index["b"]]
     wire.one("DEL", names.windows(0), names.window_changes(0))
     wire.one("HSET", names.state(0), "offset", 7)
-    empty = loader.refresh(())
-    assert empty.names == ()
+    assert loader.refresh(()).names == ()
 
 
 def test_an_emptied_server_leaves_the_last_known_fleet_until_the_windows_are_rebuilt(wire, names, monkeypatch):
@@ -195,12 +189,10 @@ def test_what_the_workers_say_is_read_without_new_windows(wire, names, monkeypat
     monkeypatch.setattr("scorer.live.loader.BEAT_S", 0.0)
     publish(wire, names, [window_table(["a"])])
     loader = Loader(wire, names)
-    before = loader.refresh()
-    assert before.pipeline == Pipeline()
+    assert loader.refresh().pipeline == Pipeline()
     said = Process(host="h", pid=1, version="1", started=0.0, at=100.0, details={"caught_up_s": 30})
     wire.one("HSET", names.processes("stream"), "h-1", said.encode(), "h-2", b"?")
-    after = loader.refresh()
-    assert after.pipeline == Pipeline(((70.0, 100.0),))
+    assert loader.refresh().pipeline == Pipeline(((70.0, 100.0),))
     assert loader.refresh() is None
 
 
@@ -213,8 +205,7 @@ def test_what_operators_say_is_read_with_its_counter(wire, names):
     wire.ask([("HSET", names.operator, k, msgspec.json.encode(v)) for k, v in said.items()])
     assert loader.refresh() is None
     wire.one("INCR", names.operator_version)
-    after = loader.refresh()
-    assert after.rules.cordon.tolist() == [True, False]
+    assert loader.refresh().rules.cordon.tolist() == [True, False]
 
 
 @pytest.mark.parametrize(("first", "second", "zone"), [(10, 20, "new"), (20, 10, "old")])

@@ -164,8 +164,7 @@ def test_life_of_an_instance(client):
     confirmed = client.confirm("life")
     assert confirmed["state"] == "confirmed"
     assert client.confirm("life")["version"] == confirmed["version"]
-    resized = client.update("life", cpu=2, memory="2G")
-    assert resized["amounts"][:2] == [2.0, 2e9]
+    assert client.update("life", cpu=2, memory="2G")["amounts"][:2] == [2.0, 2e9]
     assert client.update("life", cpu=2, memory="2G")["repeated"]
     target = next(machine for machine in MACHINES if machine != placed["machine"])
     moved = client.update("life", machine=target)

@@ -400,8 +400,7 @@ def test_an_exporter_reads_windows_and_ledger(server, admin):
         client.place(id="a", cpu=1)
     arguments = {"url": url(server), "username": "exporter", "password": password("exporter")}
     wire = Wire(arguments)
-    snapshot = Loader(wire, NAMES).refresh()
-    assert len(snapshot) == 3
+    assert len(Loader(wire, NAMES).refresh()) == 3
     follower = Follower(Ledger(wire, NAMES))
     follower.poll()
     assert follower.loaded

@@ -47,8 +47,7 @@ class Server:
         self.wire = Wire({"url": url})
 
     def used(self):
-        info = self.client.info("memory")
-        return int(info["used_memory_dataset"])
+        return int(self.client.info("memory")["used_memory_dataset"])
 
     def grown(self, do):
         """How many bytes more it takes for each of `COUNT` things."""
@@ -154,8 +153,7 @@ def of_change(server):
 
 def of_query(server):
     """What a query did, until a minute after its deadline."""
-    ledger = Ledger(server.wire, NAMES, log_length=100)
-    ledger.reserve([wanted(0)])
+    Ledger(server.wire, NAMES, log_length=100).reserve([wanted(0)])
     taken = server.client.memory_usage(f"{NAMES.ledger('queries')}:{0:032x}")
     return float(taken)
 

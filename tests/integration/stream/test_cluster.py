@@ -157,8 +157,7 @@ def test_a_slot_that_is_moved_under_the_fold(cluster, names, wire, keys):
 
 def test_a_failover_that_lost_the_end(valkey, cluster, names, wire):
     """A former owner may write once more, what it folded; the owner writes all again, and no reader goes back."""
-    key = names.state(1)
-    old = cluster.has(key)
+    old = cluster.has(names.state(1))
     replica = cluster.replica_of(old)
     queries = Wire({"url": valkey.url})
     queries.one("SET", names.partitions, 2)
@@ -295,8 +294,7 @@ def test_the_shipped_users_on_a_cluster(tmp_path, names):
         for user in READERS:
             wire = ClusterWire({"url": cluster.url, "username": user, "password": "own"})
             if user != "record":
-                reader = read_windows(wire, names, 4)
-                assert len(reader.windows) == 4
+                assert len(read_windows(wire, names, 4).windows) == 4
             assert asking(wire)([("HGETALL", names.facts(number)) for number in range(4)]) == [[]] * 4
             source, target = cluster.primaries
             key = names.facts(next(number for number in range(4) if cluster.has(names.facts(number)) == source))

@@ -41,8 +41,7 @@ def test_a_machine_has_what_is_reclaimable():
     found = of_machines(state)
     name = "windward_machine_reclaimable_ratio"
     assert of(found, name, machine="calm", **{"class": "batch"}) == pytest.approx(7.6, abs=0.01)
-    answer = machines({}, state)
-    rows = msgspec.json.decode(msgspec.json.encode(answer.machines))
+    rows = msgspec.json.decode(msgspec.json.encode(machines({}, state).machines))
     for row in rows:
         for one in ("mid", "batch"):
             most = row["classes"][one]["cpu"]["most"]

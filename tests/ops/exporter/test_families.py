@@ -166,8 +166,7 @@ def test_the_machines_that_will_soon_be_hot_are_named():
     likely = sum(row.chance > 0.5 for row in answer.machines) / 15
     assert 0 < likely < 1
     assert at(found["windward_fleet_soon_hot_ratio"]) == pytest.approx(likely)
-    higher = of_fleet(seen, soon_hot_limit=0.95)
-    assert at(higher["windward_fleet_soon_hot_ratio"]) < likely
+    assert at(of_fleet(seen, soon_hot_limit=0.95)["windward_fleet_soon_hot_ratio"]) < likely
 
 
 def test_a_stale_machine_keeps_its_facts_and_loses_its_load():

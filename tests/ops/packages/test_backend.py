@@ -113,8 +113,7 @@ def test_the_distributions_agree_on_what_they_need():
     for project in PROJECTS.values():
         for line in project["project"]["dependencies"]:
             plain = line.replace("[hiredis]", "")
-            name = plain.split(">")[0].split("=")[0]
-            assert bounds.setdefault(name, plain) == plain
+            assert bounds.setdefault(plain.split(">")[0].split("=")[0], plain) == plain
 
 
 def test_the_client_needs_two_packages():

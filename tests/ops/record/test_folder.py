@@ -63,8 +63,7 @@ def test_a_killed_process_loses_the_end_of_its_open_file_at_most(tmp_path, cut):
     with path.open("ab") as file:
         file.write(frame(later(HOUR + 2))[: -1 - cut] if cut else b"")
     following = Folder(tmp_path, 2**24)
-    last = following.take()
-    assert last.position == position
+    assert following.take().position == position
     assert following.begins(HOUR + 3)
     following.write(first(HOUR + 3))
     following.release()

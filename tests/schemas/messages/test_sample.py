@@ -160,8 +160,7 @@ ACCEPTED = [
 
 @pytest.mark.parametrize(("name", "message"), ACCEPTED, ids=[row[0] for row in ACCEPTED])
 def test_a_right_message_is_read(name, message):
-    got = decode(json.dumps(message).encode())
-    assert got.machine == message["machine"], name
+    assert decode(json.dumps(message).encode()).machine == message["machine"], name
 
 
 def test_a_message_of_the_largest_size_is_read():
@@ -171,8 +170,7 @@ def test_a_message_of_the_largest_size_is_read():
 
 def test_of_a_repeated_field_the_last_counts():
     raw = json.dumps(GOOD).encode()
-    got = decode(raw[:-1] + b',"seq":5}')
-    assert got.seq == 5
+    assert decode(raw[:-1] + b',"seq":5}').seq == 5
 
 
 MACHINE_IDS = [

@@ -305,8 +305,7 @@ def test_all_keys_of_a_partition_share_a_slot(prefix):
 
 def topology(*ranges, now_s=0.0):
     """Nodes whose first and last slot and port are given; the host is h, the node that was asked a:1."""
-    nodes = nodes_in("redis+cluster://a:1,b:2")
-    found = Topology(nodes)
+    found = Topology(nodes_in("redis+cluster://a:1,b:2"))
     found.learn([[first, last, [b"h", port, b"id"]] for first, last, port in ranges], ("a", 1), now_s)
     return found
 
@@ -371,8 +370,7 @@ def test_a_node_that_is_away_is_tried_once_a_second_and_asked_last():
 
 def test_nothing_is_known_at_first():
     """It is looked for at once, and again as often as it is asked."""
-    nodes = nodes_in("redis+cluster://a:1,b:2")
-    found = Topology(nodes)
+    found = Topology(nodes_in("redis+cluster://a:1,b:2"))
     assert found.due(0.0)
     found.missed(0.0)
     assert found.due(0.0)

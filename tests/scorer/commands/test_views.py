@@ -98,8 +98,7 @@ def shown(*rows):
 
 def test_the_list_has_what_is_used_beside_what_was_asked():
     """A dash where nothing is measured; without any usage the columns are not there."""
-    text = shown(row("a", USAGE), row("b", None))
-    head, first, second, _ = text.splitlines()
+    head, first, second, _ = shown(row("a", USAGE), row("b", None)).splitlines()
     assert head.split("  ")[-1].strip()
     assert "cpu used" in head
     assert "1.50" in first

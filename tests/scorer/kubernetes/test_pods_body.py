@@ -98,8 +98,7 @@ REQUESTS = [
 
 @pytest.mark.parametrize(("name", "spec", "status", "wanted"), REQUESTS)
 def test_requests(name, spec, status, wanted):
-    pod = read(spec, status)
-    assert requests_of(pod) == pytest.approx(wanted), name
+    assert requests_of(read(spec, status)) == pytest.approx(wanted), name
 
 
 def test_limits_are_known_where_every_container_has_one():

@@ -80,8 +80,7 @@ def test_a_stale_machine_is_no_case():
     last = snapshot(NOW + WINDOW_S, 9.5)
     for number in range(1, 6):
         assert watch.look(last, NOW + number * WINDOW_S) is None
-    found = watch.look(last, NOW + AHEAD_S)
-    assert found.observed["cpu"][0].size == 0
+    assert watch.look(last, NOW + AHEAD_S).observed["cpu"][0].size == 0
 
 
 @pytest.mark.parametrize(

@@ -144,8 +144,7 @@ def test_the_lot_is_one_that_every_process_draws():
 def test_a_better_machine_is_taken_whatever_the_lot():
     offline = fleet(*hosts(5), instances=[{"id": f"x{n}", "machine": f"m{n:02}", "cpu": 1} for n in range(4)])
     for n in range(20):
-        asked = request(id=f"i{n}", cpu=1)
-        assert rank(asked, offline.inputs(DRAW)).chosen == "m04"
+        assert rank(request(id=f"i{n}", cpu=1), offline.inputs(DRAW)).chosen == "m04"
 
 
 @settings(max_examples=examples(10, 100), deadline=None)

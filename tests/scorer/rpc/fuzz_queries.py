@@ -136,8 +136,7 @@ IN_JSON = (
 
 
 def mutated(rng):
-    query = rng.choice(IN_JSON)(rng, good(rng))
-    raw = json.dumps(query).encode()
+    raw = json.dumps(rng.choice(IN_JSON)(rng, good(rng))).encode()
     return in_bytes(rng, raw) if rng.random() < 0.3 else raw
 
 

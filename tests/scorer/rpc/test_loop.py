@@ -198,8 +198,7 @@ def test_an_operators_method_on_the_ordinary_list_is_refused():
     query = Query(id="o", method="cordon")
     refused = replies.reply(b"", query)
     assert (refused.error.code, "queries:operators" in refused.error.message) == ("PERMISSION_DENIED", True)
-    done = replies.reply(b"", query, of_operators=True)
-    assert done.ok
+    assert replies.reply(b"", query, of_operators=True).ok
 
 
 class Leaves(Service):

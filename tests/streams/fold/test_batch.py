@@ -108,8 +108,7 @@ def test_columns_hold_the_samples():
 @settings(max_examples=examples(30, 300))
 def test_taking_keeps_rows_together(chosen):
     """Any choice, by place or by mask, takes the same rows of every column."""
-    samples = [sample(f"m{i}", i) for i in range(6)]
-    batch = to_batch(samples, [AT + 10 * i for i in range(6)])
+    batch = to_batch([sample(f"m{i}", i) for i in range(6)], [AT + 10 * i for i in range(6)])
     taken = batch.take(np.array(chosen, np.intp))
     assert taken.machines == [f"m{i}" for i in chosen]
     np.testing.assert_array_equal(taken.slot, batch.slot[chosen])

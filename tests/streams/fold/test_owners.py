@@ -118,8 +118,7 @@ def test_the_owner_is_stored_with_the_vitals():
     again = decode_vitals(encode_vitals(state.ring))
     assert again.owner[0] == host_key("a")
     assert again.owner_until[0] == START + 3 + 1 + HELD_S
-    resumed = Partition(0, state.table, again)
-    assert fold(resumed, [of("b", 1)]) == [TAKEN]
+    assert fold(Partition(0, state.table, again), [of("b", 1)]) == [TAKEN]
 
 
 @pytest.mark.parametrize(

@@ -151,8 +151,7 @@ def test_peaks_say_since_when_they_know(name, begins_before_s, partial_yesterday
     zone = "Asia/Kolkata"
     yesterday, today, _ = oracle.zone_days(epoch(zone, 2026, 6, 10, 12), zone)
     ring, slots, means = fold_from(today - begins_before_s, today + 12 * HOUR, zone)
-    got = assert_peaks(ring, slots, means, zone)
-    since = float(got["peak_since"][0])
+    since = float(assert_peaks(ring, slots, means, zone)["peak_since"][0])
     assert (since > yesterday, since > today) == (partial_yesterday, partial_today), name
     if partial_yesterday:
         assert since == slots[0] // 6 * 60

@@ -267,8 +267,7 @@ def fuzz(count, seed=1):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "2023-11-14T22-0001.record"
         for number in range(count):
-            raw = mutated(rng)
-            path.write_bytes(raw)
+            path.write_bytes(mutated(rng))
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("error")

@@ -76,8 +76,7 @@ def test_it_does_not_run_while_it_waits():
 
 def test_evictions_of_other_classes_are_not_batchs():
     """An evicted instance of mid takes nothing from what batch hosted."""
-    outcome = run("full")
-    found = class_figures(replace(outcome, evicted=[Spell(0, 0, 0, 20)]), 0, 240)
+    found = class_figures(replace(run("full"), evicted=[Spell(0, 0, 0, 20)]), 0, 240)
     assert found["kept_batch"] == found["hosted_batch"]
     assert found["evictions"] == 0
 
@@ -90,8 +89,7 @@ def test_without_a_plan_all_stay():
 
 def test_the_figures_by_class_of_this_world():
     """Core-minutes as counted by hand: prod 6 x 30 + 6 x 100, batch 4 x 240 + 4 x 33 + 4 x 60, of 10 x 240."""
-    outcome = run("full")
-    found = class_figures(outcome, 0, 240)
+    found = class_figures(run("full"), 0, 240)
     assert found["hosted_prod"] == (6 * 30 + 6 * 100) / 2_400
     assert found["hosted_batch"] == (4 * 240 + 4 * 33 + 4 * 60) / 2_400
     assert found["kept_batch"] == (4 * 240 + 4 * 60) / 2_400

@@ -78,8 +78,7 @@ def test_each_try_is_one_decision():
 
 def test_figures_of_a_world_checked_by_hand():
     """One machine at 120 %, one idle, for half of the time."""
-    small = world([10.0, 10.0], [(5.0, 12.0, 0, 120)])
-    figures = measure(simulate(small, profile()))["steady"]
+    figures = measure(simulate(world([10.0, 10.0], [(5.0, 12.0, 0, 120)]), profile()))["steady"]
     assert figures["std"] == pytest.approx(0.5 * 0.5)  # 1 and 0, half of the time
     assert figures["hot100"] == figures["hot90"] == pytest.approx(0.25)
     assert figures["lost"] == pytest.approx(2 / 12)

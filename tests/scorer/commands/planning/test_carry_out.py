@@ -154,8 +154,7 @@ def test_stop(scorer, expected, message):
 
 
 def test_the_second_part_of_a_move_is_refused():
-    scorer = Scorer({"v master": NO_ROOM})
-    move = list(carry_out(STEPS, Calls(scorer), OnRefusal.STOP))[2]
+    move = list(carry_out(STEPS, Calls(Scorer({"v master": NO_ROOM})), OnRefusal.STOP))[2]
     assert (move.state, move.begun, move.machine) == ("refused", True, "m2")
     assert not next(carry_out(STEPS, Calls(Scorer({"release": NO_ROOM})), OnRefusal.STOP)).begun
 

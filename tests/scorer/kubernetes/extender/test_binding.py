@@ -106,8 +106,7 @@ class World:
         self.ledger.expire()
         live = {one.id: one for one in self.ledger.live()}
         listing = Listing(live.values(), HOW)
-        bound = [self.read(uid) for uid in self.bound()]
-        found = listing.page(bound, live).to_ledger
+        found = listing.page([self.read(uid) for uid in self.bound()], live).to_ledger
         self.ledger.correct([*found.added, *(new for _, new, _ in found.changed)], sorted(listing.gone))
 
     def delete(self, uid):

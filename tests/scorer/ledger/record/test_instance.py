@@ -115,8 +115,7 @@ def test_a_move_is_read_from_a_record():
         b'"since":1,"until":61,"number":7,"new":{"id":"a","amounts":{"cpu":4000000},"labels":{"app":"x"},"counts":[],'
         b'"maxmemory":5,"rules":{"selector":"disk=ssd"}}}}'
     )
-    read = read_record(raw)
-    assert read.moving.new == NEW
+    assert read_record(raw).moving.new == NEW
     assert set(CHANGED_BY_A_MOVE) < set(Instance.__struct_fields__)
 
 

@@ -33,8 +33,7 @@ def trial_of(of, profile="kubernetes"):
 def test_among_some_machines():
     """As a column or as a function of the machines; the reason names the condition only where others are feasible."""
     trial, asked = trial_of(small()), request(cpu=5, memory=1)
-    only = np.array([False, True, False])
-    assert trial.best(asked, only).machine == "m1"
+    assert trial.best(asked, np.array([False, True, False])).machine == "m1"
     assert (
         trial.best(asked, lambda machines: machines.label("rack").codes == machines.label("rack").codes[1]).machine
         == "m1"

@@ -196,8 +196,7 @@ def test_the_state_of_one_machine(case):
 def test_the_machines_of_a_pool(case):
     fleet = read_fleet([{"name": m["name"], "labels": m["labels"]} for m in case["inputs"]["machines"]])
     wanted = ",".join(f"{key}={value}" for key, value in case["inputs"]["match_labels"].items())
-    request = read_request({"selector": wanted})
-    ranking = rank(request, fleet.inputs(KUBERNETES))
+    ranking = rank(read_request({"selector": wanted}), fleet.inputs(KUBERNETES))
     names = [name for name, taken in zip(fleet.snapshot.names, ranking.feasible, strict=True) if taken]
     assert names == case["expected"]["machines"]
 

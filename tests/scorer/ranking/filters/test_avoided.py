@@ -211,8 +211,7 @@ def test_plans_of_moves_uphold_it():
     ]
     carts = [{"id": f"i{n}", "machine": "hot", **CART, "cpu": 1 + n / 2} for n in range(4)]
     db = {"id": "db", "machine": "a", "cpu": 0.1, "memory": 1, "anti_affinity": never_beside()}
-    of = fleet(hot, *idle, instances=[*carts, db])
-    inputs = of.inputs(PROFILES.choose("windward"))
+    inputs = fleet(hot, *idle, instances=[*carts, db]).inputs(PROFILES.choose("windward"))
     targets = [one.target for one in drain(["hot"], inputs).found]
     assert set(targets) <= {"b", None}
     assert "b" in targets

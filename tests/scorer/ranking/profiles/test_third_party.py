@@ -106,8 +106,7 @@ def test_a_score_need_not_know_of_machines_that_are_refused():
     profile = Profile(
         "p", filters=(PlacedFilter(only_a),), scores=(WeightedScore(score(lambda r, m: np.array([5.0, np.nan, 1.0]))),)
     )
-    found = rank(request(cpu=1), FLEET.inputs(profile))
-    assert found.best_first.tolist() == [0]
+    assert rank(request(cpu=1), FLEET.inputs(profile)).best_first.tolist() == [0]
 
 
 COLUMNS = (

@@ -48,8 +48,7 @@ def test_ten_failed_starts_meet_all_machines():
     scorer = Scorer()
     seen = []
     for number in range(10):
-        answer = scorer.ask("place", id=f"i{number}", cpu=1)
-        seen.append(answer["machine"])
+        seen.append(scorer.ask("place", id=f"i{number}", cpu=1)["machine"])
         scorer.ask("release", id=f"i{number}", failed=True)
         scorer.ask("release", id=f"i{number}", failed=True)
     assert set(seen) == {"m0", "m1", "m2", "m3"}

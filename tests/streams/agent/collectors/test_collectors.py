@@ -95,10 +95,8 @@ def test_the_cache_of_zfs_counts_as_available(name, share, mounts, used, tmp_pat
     )
     (proc / "spl/kstat/zfs/arcstats").write_text("13 1 0x01 147\nname type data\nc_min 4 1000\nsize 4 6120\n")
     monkeypatch.setattr("psutil.PROCFS_PATH", str(proc))
-    settings = AgentSettings(memory_arc_share=share)
-    memory = Memory.configured(settings)
-    reading = memory.parse(None, memory.read(), 1.0)
-    assert reading.usage == used
+    memory = Memory.configured(AgentSettings(memory_arc_share=share))
+    assert memory.parse(None, memory.read(), 1.0).usage == used
 
 
 def test_every_resource_has_one_collector():

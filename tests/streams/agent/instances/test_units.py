@@ -110,8 +110,7 @@ def test_a_pattern_holds_beside_pods():
 def test_the_operators_pattern_comes_first():
     """Group 1 is the id; without a group, the whole name."""
     template = re.compile(r"/redis-server@(\d+)\.service$")
-    path = "system.slice/redis-server@7001.service"
-    assert instance_of(path, VENDOR, [template]) == "7001"
+    assert instance_of("system.slice/redis-server@7001.service", VENDOR, [template]) == "7001"
     assert instance_of("system.slice/cron.service", VENDOR, [re.compile("cron")]) == "cron.service"
     assert instance_of("system.slice/proxy.service", VENDOR, [template]) == "proxy"
 

@@ -76,8 +76,7 @@ class FakeClock:
 
 
 def sampler_of(*collectors, **more):
-    kinds = collectors
-    return Sampler("m1", BOOT, SCHEDULE, kinds, **more)
+    return Sampler("m1", BOOT, SCHEDULE, collectors, **more)
 
 
 def published(sampler, clock, facts_interval_s=1e9):
@@ -214,8 +213,7 @@ def test_a_wall_clock_that_is_set_costs_at_most_one_reading(jump_s):
     """Rates stay right and every sample lies on an exact multiple plus the phase."""
     clock = FakeClock(BOOT + 3.5, ticks=40)
     clock.at_tick = {25: (jump_s, 0.0)}
-    counter = Rate(script=[0.0], default=0.0)
-    sampler = sampler_of(counter, Gauge())
+    sampler = sampler_of(Rate(script=[0.0], default=0.0), Gauge())
     found = samples(sampler, clock)
     assert all((sample.at - 3.5) % 10 == 0 for sample in found)
     assert sum(sample.memory.n for sample in found if sample.memory) >= 38 - 10

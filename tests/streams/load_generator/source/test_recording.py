@@ -78,8 +78,7 @@ def usage_at(recording, seconds):
 @pytest.mark.parametrize("write", [npz, csv_file, csv_gz_file])
 def test_both_formats_hold_the_same_trace(tmp_path, write):
     """Percent of the capacity, clamped to all of it; the busier direction; NaN where there is no sample."""
-    trace = load_trace(write(tmp_path), DEFAULTS)
-    recording = Recording(trace, origin_s=ORIGIN_S)
+    recording = Recording(load_trace(write(tmp_path), DEFAULTS), origin_s=ORIGIN_S)
     assert recording.machines.names == ["a", "b"]
     mib = 2.0**20
     expected = {

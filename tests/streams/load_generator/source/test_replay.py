@@ -50,8 +50,7 @@ def test_a_machine_of_the_fleet_publishes_when_an_agent_of_its_name_would():
     assert sorted(rows.tolist()) == list(range(BLOCK_MACHINES + 20))
     assert ends_s.max() <= NOW_S < ends_s.max() + 20
     for row, end_s in zip(rows.tolist(), ends_s.tolist(), strict=True):
-        name = fleet.machines.names[row]
-        schedule = Schedule(10, 1, phase_s(name, 10))
+        schedule = Schedule(10, 1, phase_s(fleet.machines.names[row], 10))
         assert end_s == schedule.end_of(schedule.interval(schedule.tick(end_s)))
 
 
@@ -66,8 +65,7 @@ def test_the_readings_of_an_interval_lie_within_it():
 
     replay = Replay(Watching(3, seed=1), 10, 1)
     (block,) = replay.blocks
-    columns = replay.columns(179_000_000, block)
-    assert (columns.n == 10).all()
+    assert (replay.columns(179_000_000, block).n == 10).all()
     before_end_s = replay.ends_s(179_000_000, block) - seen["times_s"]
     assert before_end_s == pytest.approx(np.arange(9.5, 0, -1)[:, None] + np.zeros(3), abs=1e-6)
 
