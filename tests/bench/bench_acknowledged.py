@@ -7,7 +7,6 @@ each round, so that other work on the machine slows all of them. Prints placemen
 (median) and the ratio of each way to the first, by round, with its interval. The disk is that of the temporary folder.
 """
 
-import argparse
 import sys
 import tempfile
 import threading
@@ -20,7 +19,7 @@ from ops.stack.servers.process import free_port
 from schemas.names import Names
 from scorer.client import Client
 from scorer.wire import Wire
-from tests.bench.pairs import ratio_of
+from tests.bench.pairs import ratio_of, read_options
 from tests.bench.servers import machine_names, own_scorer
 from tests.conftest import start_valkey, stop
 from tests.support.sentinels import eventually
@@ -60,10 +59,7 @@ def measure(url, prefix, clients, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name, default in (("rounds", 7), ("seconds", 2), ("clients", 8), ("machines", 500)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    asked = parser.parse_args()
+    asked = read_options(__doc__, rounds=7, seconds=2, clients=8, machines=500)
     port = free_port()
     url = f"redis://127.0.0.1:{port}/0"
     found = {way: [] for way in WAYS}

@@ -9,7 +9,6 @@ process, and the bytes a second that Valkey receives. The floor is beside them: 
 the broker alone, from a producer to a bare consumer of their partition, under the same load.
 """
 
-import argparse
 import sys
 import tempfile
 import time
@@ -25,9 +24,8 @@ from ops.stack.servers.process import LocalProcess
 from schemas.messages.sample import Moments, Sample, encode
 from scorer.client import Client, WindwardError
 from streams.worker.topics import TopicSettings, ensure_topics
+from tests.bench.pairs import read_options
 from tests.support.pipeline import await_condition
-
-Figures = dict[str, float]
 
 
 def windward(name, folder, *arguments):
@@ -122,11 +120,7 @@ def measure(machines, interval_s, probes):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--machines", type=int, default=5000)
-    parser.add_argument("--interval-s", type=int, default=10)
-    parser.add_argument("--probes", type=int, default=200)
-    options = parser.parse_args()
+    options = read_options(__doc__, machines=5000, interval_s=10, probes=200)
     print(f"{options.machines} machines every {options.interval_s} s, {options.probes} probes (goal p99 250 ms)")
     figures = measure(options.machines, options.interval_s, options.probes)
     print(", ".join(f"{name} {value:.1f}" for name, value in figures.items()))

@@ -9,7 +9,6 @@ up theirs is not in the figure. With ``--real`` they are groups of this kernel, 
 printed which controllers these have.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -24,6 +23,7 @@ from ops.stack.servers.local import LocalBroker
 from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
 from streams.agent.instances.cgroup import find_root
 from streams.worker.topics import TopicSettings, ensure_topics
+from tests.bench.pairs import read_options
 from tests.streams.agent.instances.tree import Tree
 
 CORE_SHARE_MAX = 0.01
@@ -101,13 +101,7 @@ def measure(seconds, *, away, instances=0, pods=0, real=False):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=300.0)
-    parser.add_argument("--away", action="store_true", help="measure without a broker")
-    parser.add_argument("--instances", type=int, default=0, help="control groups to be read")
-    parser.add_argument("--pods", type=int, default=0, help="pods whose control groups are to be read")
-    parser.add_argument("--real", action="store_true", help="these are groups of this kernel")
-    given = parser.parse_args()
+    given = read_options(__doc__, seconds=300.0, away=False, instances=0, pods=0, real=False)
     found = measure(given.seconds, away=given.away, instances=given.instances, pods=given.pods, real=given.real)
     print(json.dumps(found))
     most = CORE_SHARE_OF_PODS_MAX if given.pods else CORE_SHARE_MAX

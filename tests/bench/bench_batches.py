@@ -9,18 +9,16 @@ of scorer and server an instance, us; for a batch of ``--beside`` instances how 
 took, p50 and p99 in ms, which places one of the mixed load every 10 ms. No window is written meanwhile.
 """
 
-import argparse
 import multiprocessing
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 
 from scorer.client import Client, WindwardError
 from tests.bench.mixed_requests import ONE_SIZE, Requests
-from tests.bench.pairs import in_pairs, told, two_sides
+from tests.bench.pairs import in_pairs, read_options, told, two_sides
 from tests.bench.servers import own_rig
 
 KINDS = ("identical", "64 sizes", "all different")
@@ -109,13 +107,7 @@ def batches(machines):
 
 def main():
     """Measure in pairs; print medians and ratios."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("other", type=Path, help="a source tree of the other commit")
-    parser.add_argument("--pairs", type=int, default=6)
-    parser.add_argument("--machines", type=int, default=5_000)
-    parser.add_argument("--count", type=int, default=1_000)
-    parser.add_argument("--beside", type=int, default=10_000, help="instances of the batch beside others; 0: none")
-    given = parser.parse_args()
+    given = read_options(__doc__, "other", pairs=6, machines=5_000, count=1_000, beside=10_000)
     questions = [{"kind": kind, "count": given.count} for kind in KINDS]
     if given.beside:
         questions += [{"kind": kind, "count": given.beside, "beside": True} for kind in KINDS]

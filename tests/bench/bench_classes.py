@@ -14,7 +14,6 @@ passes than `PASSES_MAX`. What the thread of the refresher makes before is timed
 | after a placing | nothing but one more instance of batch                                            |
 """
 
-import argparse
 import json
 import sys
 import time
@@ -35,6 +34,7 @@ from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.usages import Usages, UsageTable
 from tests.bench.fleet_tables import NOW_S, bare_s, fleet_table
+from tests.bench.pairs import read_options
 
 PASSES_MAX = 1_000
 PARTITIONS = 8
@@ -95,10 +95,7 @@ class Fleet:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--machines", type=int, default=5_000)
-    parser.add_argument("--instances", type=int, default=100_000)
-    options = parser.parse_args()
+    options = read_options(__doc__, machines=5_000, instances=100_000)
     fleet, kept = Fleet(options.machines, options.instances), Tables()
     profile = parse_profile(PROFILE.read_text(), "classes")
     ledger = LedgerView(fleet.placed)

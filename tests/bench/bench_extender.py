@@ -10,7 +10,6 @@ answers have been neutral for a while. Prints one JSON object; exit code 1 when 
 percentile above 25 ms.
 """
 
-import argparse
 import http.client
 import json
 import os
@@ -23,6 +22,7 @@ from contextlib import ExitStack, closing, contextmanager
 import numpy as np
 
 from schemas.names import Names
+from tests.bench.pairs import read_options
 from tests.bench.servers import own_server, processor_us, server_process
 from tests.conftest import free_port, stop
 from tests.integration.observe.test_exporter import get
@@ -134,11 +134,7 @@ def measure(nodes, questions, kinds):
 
 def main():
     """Print the figures; return 1 when one is above its limit."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", type=int, default=5_000)
-    parser.add_argument("--questions", type=int, default=300)
-    parser.add_argument("--kinds", type=int, default=1)
-    asked_for = parser.parse_args()
+    asked_for = read_options(__doc__, nodes=5_000, questions=300, kinds=1)
     found = measure(asked_for.nodes, asked_for.questions, asked_for.kinds)
     print(json.dumps(found, indent=1))
     sides = [found["extender"], found["frozen"]]

@@ -7,7 +7,6 @@ nothing is kept. Compared with bare numpy passes (mean, std, argmax) in the same
 1 when one takes more than 2 s.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -32,6 +31,7 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
 from tests.bench.fleet_tables import NOW_S, WINDOWS_S, bare_s, fleet_table
+from tests.bench.pairs import read_options
 
 SECONDS_MAX = 2.0
 
@@ -81,11 +81,7 @@ def wanted(there, count):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--machines", type=int, default=5_000)
-    parser.add_argument("--instances", type=int, default=100_000)
-    parser.add_argument("--moves", type=int, default=500)
-    options = parser.parse_args()
+    options = read_options(__doc__, machines=5_000, instances=100_000, moves=500)
     hot = build_snapshot([hot_table(options.machines)], {}, {})
     snapshot = build_snapshot([fleet_table(options.machines)], {}, {})
     there = instances(snapshot.names, options.instances)

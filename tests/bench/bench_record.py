@@ -6,7 +6,6 @@ Each machine sends six samples a minute and reports its instances once; usage wa
 percent from minute to minute. Prints one JSON object. The bytes of the file are those of an hour, times 24.
 """
 
-import argparse
 import json
 import tempfile
 import time
@@ -20,6 +19,7 @@ from ops.record.gathering import Gathering, Names
 from schemas.messages.sample import InstanceMeans, InstanceReport, Moments, Sample, encode
 from schemas.resources import RESOURCES
 from streams.fold.admission import Admission
+from tests.bench.pairs import read_options
 
 BEGIN_S = 480_000 * 3600.0
 
@@ -55,11 +55,7 @@ def messages(machines, instances, minute, draw, level):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--machines", type=int, default=1_000)
-    parser.add_argument("--instances", type=int, default=15)
-    parser.add_argument("--minutes", type=int, default=60)
-    arguments = parser.parse_args()
+    arguments = read_options(__doc__, machines=1_000, instances=15, minutes=60)
     draw = np.random.default_rng(1)
     level = draw.lognormal(-1.0, 1.0, (arguments.machines, arguments.instances, 3))
     gathering, hosts, pairs = Gathering(Admission()), Names(), Names()

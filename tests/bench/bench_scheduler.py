@@ -7,7 +7,6 @@ bound. The rate is that between a tenth and nine tenths of them. API server, etc
 the computer. Prints both rates and their ratio, with that of each pair.
 """
 
-import argparse
 import os
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from statistics import median
 
 from schemas.names import Names
 from scorer.wire import Wire
+from tests.bench.pairs import read_options
 from tests.bench.servers import machine_names, own_server
 from tests.integration.observe.test_exporter import get
 from tests.integration.scorer.test_rpc import eventually
@@ -44,11 +44,7 @@ def rate(cluster, name, pods, extenders):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, default=500)
-    parser.add_argument("--pods", type=int, default=600)
-    parser.add_argument("--pairs", type=int, default=2)
-    given = parser.parse_args()
+    given = read_options(__doc__, nodes=500, pods=600, pairs=2)
     nodes, names, found = machine_names(given.nodes), Names(), []
     with tempfile.TemporaryDirectory() as folder, own_server() as (url, _):
         wire = Wire({"url": url})

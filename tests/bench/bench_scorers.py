@@ -13,7 +13,6 @@ released, the ledger's sums are compared with its instances, and what ``windward
 much.
 """
 
-import argparse
 import json
 import math
 import multiprocessing
@@ -35,6 +34,7 @@ from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.bench.class_sums import PROFILE, ChangingUsage, ClassSums, eviction_faults
+from tests.bench.pairs import read_options
 from tests.conftest import free_port, start_valkey, stop
 from tests.support.history import steps
 from tests.support.witness import Witness, read_history, verdict_on
@@ -281,14 +281,9 @@ def _passing(instance):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scorers", type=int, default=4)
-    parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--placements", type=int, default=100_000)
-    parser.add_argument("--machines", type=int, default=200)
-    parser.add_argument("--classes", action="store_true", help="instances of mixed priority classes")
-    parser.add_argument("--usage-every-s", type=float, default=0.0, help="time between two changes of measured usage")
-    arguments = parser.parse_args()
+    arguments = read_options(
+        __doc__, scorers=4, clients=8, placements=100_000, machines=200, classes=False, usage_every_s=0.0
+    )
     port = free_port()
     with tempfile.TemporaryDirectory() as directory:
         server = start_valkey(port, Path(directory))

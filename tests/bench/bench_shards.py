@@ -7,7 +7,6 @@ a round, as a worker does; a loader reads after each round. Prints, by number of
 memory, processor time a round; and of the whole the processor time of writer and reader a round.
 """
 
-import argparse
 import asyncio
 import sys
 import tempfile
@@ -30,6 +29,7 @@ from streams.fold.batch import Arrived
 from streams.worker.servers import ClusterServers, OneServer
 from streams.worker.store import Store
 from tests.bench.fleet_writer import WindowWriter
+from tests.bench.pairs import read_options
 from tests.conftest import start_valkey, stop
 from tests.support.clusters import Cluster
 from tests.support.pipeline import make_samples
@@ -102,12 +102,7 @@ def _row(cluster, port, held, before, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--machines", type=int, default=100_000)
-    parser.add_argument("--partitions", type=int, default=24)
-    parser.add_argument("--nodes", type=int, nargs="+", default=[1, 3])
-    parser.add_argument("--rounds", type=int, default=10)
-    given = parser.parse_args()
+    given = read_options(__doc__, machines=100_000, partitions=24, nodes=[1, 3], rounds=10)
     print(
         "| nodes | partitions | machines | keys | memory, MB | processor time a round, ms |\n|---|---|---|---|---|---|"
     )

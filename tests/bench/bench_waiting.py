@@ -9,7 +9,6 @@ all machines and of all instances, a drain, a rebalancing, a count of capacity. 
 the placements in ms, alone and beside the long queries, how many of these were answered, and the planner's figures.
 """
 
-import argparse
 import json
 import multiprocessing
 import subprocess
@@ -24,6 +23,7 @@ import psutil
 
 from schemas.names import Names
 from scorer.client import Client
+from tests.bench.pairs import read_options
 from tests.bench.servers import own_server
 from tests.conftest import stop
 from tests.window_tables import publish, window_table
@@ -86,12 +86,7 @@ def begun(wire, client, running, started):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tree", type=Path, default=Path(__file__).parents[2])
-    parser.add_argument("--machines", type=int, default=5_000)
-    parser.add_argument("--instances", type=int, default=20_000)
-    parser.add_argument("--seconds", type=float, default=20.0)
-    options = parser.parse_args()
+    options = read_options(__doc__, tree=Path(__file__).parents[2], machines=5_000, instances=20_000, seconds=20.0)
     names = [f"m{number:05d}" for number in range(options.machines)]
     has_planner = (options.tree / "scorer/planner").is_dir()
     context = multiprocessing.get_context("spawn")  # whoever reads a long answer shares no interpreter with who waits

@@ -13,7 +13,6 @@ not frozen. It counts the time, too, for which a busy machine gave Redis no proc
 longest of those.
 """
 
-import argparse
 import itertools
 import multiprocessing
 import os
@@ -31,6 +30,7 @@ from scorer.client import Client, WindwardError
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import AWAY, Wire
 from tests.bench.bench_scorers import CAPACITY, Deployer
+from tests.bench.pairs import read_options
 from tests.conftest import free_port, start_valkey, stop
 from tests.support.history import Told
 from tests.support.witness import verdict_on
@@ -95,11 +95,7 @@ def disturb(scorers, start, server, until, dice, spare):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name, default in (("seconds", 180), ("scorers", 4), ("clients", 8), ("machines", 200), ("seed", 1)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--spare-redis", action="store_true")
-    asked = parser.parse_args()
+    asked = read_options(__doc__, seconds=180, scorers=4, clients=8, machines=200, seed=1, spare_redis=False)
     port, names = free_port(), Names()
     url = f"redis://127.0.0.1:{port}/0"
     environ = {

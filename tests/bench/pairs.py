@@ -8,6 +8,7 @@ The interval of a ratio is one of ranks: at least 95 % of such intervals hold th
 Fewer than six pairs give less; then the interval is the whole range.
 """
 
+import argparse
 import json
 import math
 import os
@@ -21,7 +22,6 @@ from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parents[2]
 CONFIDENCE = 0.95
-Figures = dict[str, float]
 
 _START = """
 import sys, tests.bench
@@ -40,6 +40,19 @@ class Ratio(NamedTuple):
 
     def __str__(self):
         return f"{self.middle:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def read_options(doc, *files, **defaults):
+    """Read the options of a bench: each is of its default's type, False is a switch; ``files`` are arguments."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in files:
+        parser.add_argument(name, type=Path)
+    for name, default in defaults.items():
+        kind = {"type": type(default), "default": default}
+        if isinstance(default, list):
+            kind |= {"type": type(default[0]), "nargs": "+"}
+        parser.add_argument(f"--{name.replace('_', '-')}", **({"action": "store_true"} if default is False else kind))
+    return parser.parse_args()
 
 
 def ratio_of(ratios):

@@ -5,7 +5,6 @@ small random cluster. `windward pods` reads it into the ledger, and the planners
 """
 
 import time
-from typing import Any
 
 from tests.effort import effort
 from tests.integration.scorer.test_rpc import eventually
@@ -20,7 +19,6 @@ from tests.scorer.kubernetes.test_pods_ties import planned, required, some_clust
 
 pytestmark = test_trimaran.pytestmark
 
-Body = dict[str, Any]
 REFUSED_S = 3.0
 """A pod that is not bound for so long is refused; what the scheduler sees late has reached it by then."""
 NODES = "/api/v1/nodes"

@@ -27,7 +27,7 @@ from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.fuzz_queries import nasty
-from tests.support.mutated import in_bytes
+from tests.support.mutated import at_any_depth, in_bytes
 
 MESSAGE_MAX = 1_500
 EXAMPLE = (Path(__file__).parents[2] / "docs/examples/classes.toml").read_text()
@@ -76,15 +76,7 @@ def mutated_profile(rng):
 
 
 def mutated_fleet(rng):
-    """A fleet file with other values at any depth, or None for what is no JSON."""
-    value = json.loads(json.dumps(FLEET))
-    for _ in range(rng.randint(0, 3)):
-        at, key = value, rng.choice(list(value))
-        while isinstance(at[key], dict | list) and at[key] and rng.random() < 0.8:
-            at = at[key]
-            key = rng.choice(list(at) if isinstance(at, dict) else list(range(len(at))))
-        at[key] = nasty(rng)
-    return value
+    return at_any_depth(rng, json.loads(json.dumps(FLEET)), lambda _: nasty(rng))
 
 
 def read_profile(rng, offline):

@@ -1,9 +1,7 @@
 """Batches as a broker hands them out, read by both libraries: every codec, and what cannot be read is passed over."""
 
 import logging
-from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from aiokafka.consumer import fetcher
@@ -18,7 +16,6 @@ from tests.support.packed import BROKEN, PACKERS, packing
 
 PARTITION = TopicPartition("samples", 3)
 CODECS = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-Reader = Callable[[bytes, int, PassedOver], list[Any]]
 
 
 def batch(first, *values, codec=0, as_codec=None):

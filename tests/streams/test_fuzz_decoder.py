@@ -13,7 +13,6 @@ would, and its table and checkpoint are written and read again now and then. Wha
 import random
 import warnings
 from collections import Counter
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -59,8 +58,6 @@ VALUES = (
 FIELDS = (
     b"type v machine boot seq at interval_s cpu memory nic classes instances n mean m2 max capacity labels"
 ).split()
-
-Mutation = Callable[[random.Random, bytes], bytes | None]
 
 
 def value_span(raw, field):

@@ -5,10 +5,8 @@ import threading
 import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-Body = dict[str, Any]
 GONE = {"kind": "Status", "code": 410, "reason": "Expired"}
 
 

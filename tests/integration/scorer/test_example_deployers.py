@@ -6,7 +6,6 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,8 +23,6 @@ echo "$@" >>"$NOMAD_SEEN"
 exit ${NOMAD_CODE:-0}
 """
 PLAYBOOK = [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,"]
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")

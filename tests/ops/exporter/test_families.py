@@ -40,8 +40,6 @@ ODD = 'odd"name\\1'
 PROFILE = load_profiles().choose()
 ALL = Statistic.__args__
 
-Page = dict[str, dict[tuple[tuple[str, str], ...], float]]
-
 
 def table(names, *, partition=0, age_s=5.0, seed=0):
     """Return a table of machines under random load."""

@@ -14,7 +14,6 @@ from scorer.ranking.filters.fits import Fits
 from tests.scorer.classes.test_prediction import learned
 from tests.scorer.fleets import alone, fleet, machine, passes, request, see, verdicts, why
 
-DAY_S = 86_400.0
 CPU = RESOURCES.index("cpu")
 HALF = Fits(classes=Reclaim(share={"cpu": 0.5}))
 """On 10 cores batch gets 5, less what higher classes and the system use."""

@@ -9,7 +9,6 @@ prediction by pod (a histogram is kept of each machine's prod, none of each inst
 """
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -167,7 +166,6 @@ def test_amounts_are_cut_to_whole_units():
 
 RUNS = ("Running", "Pending")
 WHOLE = {"cpu": 1000, "memory": 1}
-Amounts = Mapping[str, int]
 
 
 def amounts(said):

@@ -5,10 +5,6 @@ InterPodAffinity of Kubernetes 1.34. Amounts in these tests are whole numbers.
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
-
-Body = Mapping[str, Any]
 
 
 def refusals(pod, node, there, nodes, pods):

@@ -1,7 +1,6 @@
 """What ties a pod to its node: fields of its record, and plans of moves that kube-scheduler would not refuse."""
 
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -247,7 +246,6 @@ def test_a_deployer_gets_no_port_of_a_pod():
 
 ZONES, DISKS, KEYS = ("a", "b"), ("ssd", "hdd", ""), ("gpu", "old")
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
-Cluster = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 
 def some_cluster(seed):

@@ -1,7 +1,6 @@
 """The ledger as a few dictionaries, to check the scripts against; written without looking at them."""
 
 from collections import Counter
-from typing import Literal
 
 import msgspec
 
@@ -10,7 +9,6 @@ from scorer.ledger.record.instance import LIVE, Arrival, Moving
 from scorer.ledger.record.transition import NO_QUERY, Outcome, Transition
 from scorer.ledger.record.units import UNITS, in_units
 
-Step = Literal["reserve", "confirm", "update", "release"]
 SWEPT = 200
 """Reservations that a step expires at most, beside those it is about."""
 

@@ -25,7 +25,7 @@ from schemas.rpc.request import InvalidRequest
 from scorer.rpc.methods.parameters import CallError
 from scorer.rpc.replies import read_query, refusal
 from tests.scorer.rpc.test_results import Scorer
-from tests.support.mutated import in_bytes
+from tests.support.mutated import at_any_depth, in_bytes
 
 MESSAGE_MAX = 1_200
 FRESH_EVERY = 500
@@ -113,17 +113,8 @@ def other_method(rng, query):
 
 
 def nested(rng, query):
-    at = query["params"]
-    while True:
-        keys = list(at) if isinstance(at, dict) else list(range(len(at)))
-        if not keys:
-            return query
-        key = rng.choice(keys)
-        if isinstance(at[key], dict | list) and at[key] and rng.random() < 0.8:
-            at = at[key]
-            continue
-        at[key] = nasty(rng)
-        return query
+    at_any_depth(rng, query["params"], lambda _: nasty(rng), 1)
+    return query
 
 
 def same(_, query):

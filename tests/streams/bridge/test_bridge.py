@@ -10,9 +10,7 @@ their old values, which only ``startTimeUnixNano`` tells.
 
 import contextlib
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -182,7 +180,6 @@ def utilization(metric):
         metric["name"], metric["gauge"] = "system.cpu.utilization", metric.pop("sum")
 
 
-Change = Callable[[dict[str, Any]], None]
 SEMCONV = {"cpu": "cpu.logical_number", "device": "network.interface.name", "direction": "network.io.direction"}
 OF_2024 = {"cpu": "system.cpu.logical_number", "device": "system.device", "direction": "network.io.direction"}
 OTEL_AS_IT_IS = {

@@ -5,7 +5,6 @@ and a disk that is busy for a hundredth of the time.
 """
 
 import json
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -61,7 +60,6 @@ def bridged(pages):
     return [one for one in done if isinstance(one, Sample)], assembler
 
 
-Change = Callable[[Page], Page]
 FROM_NOW = [
     # name, resource without a reading, change of the third collection and those after it
     ("idle time of a busy core falls by 20 h", "cpu", lambda v: v | {"idle0": v["idle0"] - 72_000}),

@@ -79,23 +79,6 @@ def assert_matches(ring, samples, peaks=True):
                     np.testing.assert_allclose(days[name][row, r], wanted_peak, rtol=1e-6, err_msg=f"{machine} {name}")
 
 
-def test_an_hour_of_samples_gives_the_windows_of_their_definition():
-    rng = random.Random(1)
-    samples = [sample(m, slot, rng) for slot in range(360) for m in ("a", "b", "c")]
-    ring, total = fold_all(samples)
-    assert (total.accepted, total.duplicate, total.late) == (1080, 0, 0)
-    assert_matches(ring, samples)
-
-
-def test_two_days_keep_windows_of_the_last_hour_and_peaks_of_both_days():
-    """Windows forget, peaks remember; the peaks are those of the raw samples of two days."""
-    rng = random.Random(2)
-    samples = [sample("a", slot, rng, n=2) for slot in range(8640 + 5000)]
-    ring, total = fold_all(samples, batch=777)
-    assert total.accepted == len(samples)
-    assert_matches(ring, samples)
-
-
 @settings(max_examples=examples(60, 600), deadline=None)
 @given(data=st.data())
 def test_order_and_repetition_do_not_matter(data):
@@ -200,19 +183,3 @@ def test_skew_is_learned_from_the_least_delay(name, delays, wanted):
         one = sample("a", slot, rng)
         fold(ring, to_batch([one], [one.at + delay]))
     assert skew_s(ring, np.array([0]))[0] == pytest.approx(wanted, abs=1e-6), name
-
-
-def test_a_large_offset_costs_no_digits():
-    """64 GiB with a spread of 1 byte keeps its std, after a hundred thousand samples."""
-
-    def one(slot):
-        mean = 2.0**36 + (slot % 3)
-        m = Moments(10, mean, 2.5, mean + 1, 2.0**37)
-        return Sample(v=1, machine="a", boot=1, seq=slot, at=START + slot * 10.0 + 1, interval_s=10.0, memory=m)
-
-    samples = [one(slot) for slot in range(100_000)]
-    ring, _ = fold_all(samples, batch=5000)
-    columns = window_columns(ring, np.array([0]), WINDOWS)
-    wanted = oracle.window(samples[-400:], "memory", 3600)
-    np.testing.assert_allclose(columns["std"][0, 2, 1], wanted["std"], rtol=1e-6)
-    np.testing.assert_allclose(columns["mean"][0, 2, 1], wanted["mean"], rtol=1e-12)

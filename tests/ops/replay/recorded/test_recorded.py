@@ -26,7 +26,7 @@ from tests.effort import effort
 from tests.ops.replay.recordings import ORIGIN_S, change, cpu, ended, load, record, state, write
 from tests.scorer.rpc.fuzz_queries import nasty
 from tests.support.in_process import run_command
-from tests.support.mutated import in_bytes
+from tests.support.mutated import at_any_depth, in_bytes
 
 MINUTES = 30
 A, B, C = record(1, -600, "m0"), record(2, 10, "m1", kind="redis", labels={"team": "x"}), record(3, 12, "m0", cpu=4.0)
@@ -234,19 +234,15 @@ VALUES = (b"", b"{}", b"\x00" * 8, b"\xff" * 8, 2**63, -1, 1e308, float("nan"), 
 
 
 def mutated(rng):
-    """I1 file with other values at any depth, or other bytes in its columns."""
-    entries = [json_like(one) for one in ENTRIES]
-    for _ in range(rng.randint(0, 3)):
-        at, key = entries, rng.randrange(len(entries))
-        while isinstance(at[key], dict | list) and at[key] and rng.random() < 0.85:
-            at = at[key]
-            key = rng.choice(list(at) if isinstance(at, dict) else list(range(len(at))))
-        if isinstance(at[key], bytes) and rng.random() < 0.5:
-            at[key] = in_bytes(rng, at[key])
-        else:
-            at[key] = rng.choice(VALUES) if rng.random() < 0.5 else nasty(rng)
+    """A file with other values at any depth, or other bytes in its columns."""
+
+    def other(value):
+        if isinstance(value, bytes) and rng.random() < 0.5:
+            return in_bytes(rng, value)
+        return rng.choice(VALUES) if rng.random() < 0.5 else nasty(rng)
+
     raw = HEADER
-    for entry in entries:
+    for entry in at_any_depth(rng, [json_like(one) for one in ENTRIES], other):
         try:
             content = zlib.compress(msgspec.msgpack.encode(entry))
         except (ValueError, OverflowError, msgspec.EncodeError):

@@ -21,7 +21,6 @@ from tests.effort import examples
 from tests.scorer.fleets import IDLE, PROFILES, fleet, machine
 
 FREELY = {"moves_max": 999, "from_machine_max": 999, "to_machine_max": 999, "cluster_max": 999, "hour_max": 0.0}
-State = tuple[int, ...]
 
 
 def planned(machines, instances, pending=None, **more):

@@ -99,12 +99,6 @@ def test_a_percentile_and_a_maximum_lose_all_while_they_show_it():
         assert (machines.percentile(95)[0, 0], machines.max[0, 0]) == (p95, largest), ended_ago_s
 
 
-def test_an_explicit_expected_usage_is_what_is_taken_out():
-    host = machine("m", usage={"cpu": 8, "memory": 0})
-    left = {"id": "i", "machine": "m", "cpu": 4, "expected": {"cpu": 1}, "placed_ago_s": 7200}
-    assert see(fleet(host, leavers=[left], **HOUR), None, MODEL).mean[0, 0] == pytest.approx(7.0)
-
-
 def test_without_the_setting_nothing_is_taken_out():
     """A profile that does not say debits sees what was measured."""
     host = machine("m", usage={"cpu": 8, "memory": 0})
@@ -188,6 +182,8 @@ def test_debits_go_with_credits_by_the_window_alone():
             {"usage": {"cpu": 3}, "usage_age_s": 100, "placed_ago_s": 60},
             8 - 4 / 60,
         ),
+        ("its use was said", {"expected": {"cpu": 1}}, 7.0),
+        ("the report is of long after its end: of another", {"usage": {"cpu": 3}, "ended_ago_s": 1800}, 6.0),
     ],
 )
 def test_what_was_measured_of_it_is_taken_out(what, said, expected):
@@ -195,10 +191,3 @@ def test_what_was_measured_of_it_is_taken_out(what, said, expected):
     host = machine("m", usage={"cpu": 8, "memory": 50}, windows={"300": {"cpu": 0}, "900": {"cpu": 0}})
     left = {"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 7200, "ended_ago_s": 0} | said
     assert see(fleet(host, leavers=[left], **HOUR), None, MODEL).mean[0, 0] == pytest.approx(expected), what
-
-
-def test_a_report_long_after_its_end_is_of_another():
-    """The id came again on the machine: what is measured now is not what left."""
-    host = machine("m", usage={"cpu": 8, "memory": 50}, windows={"300": {"cpu": 0}, "900": {"cpu": 0}})
-    left = {"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 7200, "ended_ago_s": 1800, "usage": {"cpu": 3}}
-    assert see(fleet(host, leavers=[left], **HOUR), None, MODEL).mean[0, 0] == pytest.approx(6.0)
