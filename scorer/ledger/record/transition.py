@@ -113,7 +113,7 @@ class Difference:
     """
 
     kind: str
-    """``machine``, ``cluster`` or ``instance``; ``record``: one that cannot be read."""
+    """``machine``, ``cluster``, ``instance`` or ``head``; ``record``: one that cannot be read."""
     name: str
     what: str
     """The difference, in words."""

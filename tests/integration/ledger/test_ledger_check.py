@@ -187,6 +187,10 @@ def test_what_a_script_cannot_read_is_told_in_words(ledger, wire, where, words):
     with pytest.raises(Torn, match=words):
         ledger.release("a1")
     assert ledger.find("a1") == known
+    assert [one.name for one in ledger.mend_head()] == [name] * (part == "head")
+    if part == "head":
+        assert ledger.release("a1").outcomes[0].kind == "done"
+        assert (ledger.mend_head(), Check(ledger).run().differences) == ([], [])
 
 
 @pytest.mark.parametrize("raw", [b"torn", b"inf", b"1.5", b"9" * 400])
