@@ -43,7 +43,7 @@ from scorer.planning.drain.drain import Drained
 from scorer.planning.drain.drain import drain as plan_of
 from scorer.ranking.inputs import RankingInputs
 from scorer.rpc.methods.parameters import CallError, read_object, read_params
-from scorer.rpc.operators.operator_rules import OperatorRules, machines_meant, write_cordon
+from scorer.rpc.operators.operator_rules import OperatorRules, facts_of, machines_meant, write_cordon
 from scorer.wire import Wire
 
 SILENT_S = 60.0
@@ -120,7 +120,8 @@ def drain(query: Query, inputs_of: InputsOf, rules: OperatorRules, update: Updat
         how = Draining(
             ttl_s=asked.ttl_s, profile=asked.profile, same=asked.same, force=asked.force or asked.lost, lost=asked.lost
         )
-        write_cordon(query, planned.drained, rules, step="cordon", drain=how)
+        step = msgspec.structs.replace(query, method="cordon")
+        write_cordon(step, planned.drained, rules, facts_of(drain=how))
     moves: list[DrainLine] = []
     try:
         for one in planned.moves:

@@ -18,7 +18,7 @@ from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.residents import Residents
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.estimates.estimate import Estimate
-from scorer.ranking.machines.table import Model, Table
+from scorer.ranking.machines.table import Basis, Model, Table
 from scorer.ranking.machines.what_if import NOTHING, WhatIf
 from scorer.ranking.profiles.profile import LoadModel, Profile
 from scorer.snapshot.arrays import Floats
@@ -56,18 +56,18 @@ class Tables:
         """Return the table of a load model, up to date."""
         snapshot = snapshot.origin
         residents = self.residents(snapshot, ledger)
-        estimate, days, needs = self._in_force(snapshot, model), _days(profile, now_s), profile.needs(snapshot.rules)
+        basis = self._basis(snapshot, model, profile, now_s)
         table = self._tables.pop(model.key, None)
         prepared = self._prepared.pop(model.key, None)
         for one in (table, prepared):
-            if one is not None and one.residents is residents and one.follow(snapshot, estimate, days, needs):
+            if one is not None and one.residents is residents and one.follow(snapshot, basis):
                 break
         else:
             before = frozenset() if table is None else table.needs
-            one = Table(model, snapshot, residents, estimate, days, needs | before)
+            one = Table(model, snapshot, residents, basis._replace(needs=basis.needs | before))
             for _ in one.steps():
                 pass
-            one.follow(snapshot, estimate, days, needs)
+            one.follow(snapshot, basis)
         if len(self._tables) >= TABLES_MAX:
             del self._tables[next(iter(self._tables))]
         self._tables[model.key] = one
@@ -75,16 +75,15 @@ class Tables:
 
     def prepare(self, snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: float) -> Iterator[None]:
         """Compute the whole tables that a profile needs for a new snapshot, in steps; not on the decisions' thread."""
-        days, needs = _days(profile, now_s), profile.needs(snapshot.rules)
         for load_model in profile.load_models:
             model = model_of(load_model, snapshot)
-            table, estimate = self._tables.get(model.key), self._in_force(snapshot, model)
+            table, basis = self._tables.get(model.key), self._basis(snapshot, model, profile, now_s)
             own = table is not None and table.residents.ledger is ledger
-            if table is not None and own and table.may_follow(snapshot, estimate, days, needs):
+            if table is not None and own and table.may_follow(snapshot, basis):
                 continue
             alike = own and table is not None and table.residents.roster is snapshot.roster
             residents = table.residents if table is not None and alike else Residents(ledger, snapshot.roster)
-            made = Table(model, snapshot, residents, estimate, days, needs)
+            made = Table(model, snapshot, residents, basis)
             yield from made.steps()
             self._prepared[model.key] = made
 
@@ -96,6 +95,9 @@ class Tables:
         if found is None:
             found = self._what_ifs[overlay] = WhatIf(overlay)
         return found
+
+    def _basis(self, snapshot: Snapshot, model: Model, profile: Profile, now_s: float) -> Basis:
+        return Basis(self._in_force(snapshot, model), _days(profile, now_s), profile.needs(snapshot.rules))
 
     def _in_force(self, snapshot: Snapshot, model: Model) -> Estimate:
         """Return the estimate of a load model with learned factors; cached while both are unchanged."""

@@ -70,7 +70,7 @@ def build_snapshot(
     if same_machines and old is not None and previous is not None:
         roster, rules = previous.roster, previous.rules
         gather = _choose_newest(tables, old.gather, old.rows, roster)
-        return _made(tables, roster, rules, gather, old, previous)
+        return _made(Columns(tables, gather), roster, rules, old, previous)
     joined = [name for table in tables for name in table.machines]
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(joined):
@@ -88,23 +88,19 @@ def build_snapshot(
         rules = _with_facts(previous.rules, roster, old.facts, facts)
     else:
         rules = MachineRules(roster, facts, operator)
-    return _made(tables, roster, rules, gather, sources, previous)
+    return _made(Columns(tables, gather), roster, rules, sources, previous)
 
 
 def _made(
-    tables: Sequence[PartitionWindows],
-    roster: Roster,
-    rules: MachineRules,
-    gather: Integers | None,
-    sources: _Sources,
-    previous: Snapshot | None,
+    columns: Columns, roster: Roster, rules: MachineRules, sources: _Sources, previous: Snapshot | None
 ) -> Snapshot:
     """Return the snapshot, in the shape of ``previous`` where machines and windows are the same."""
+    tables, gather = columns.tables, columns.gather
     windows_s = tuple(sorted({w for table in tables for w in table.header.windows_s}))
     if previous is None or roster is not previous.roster or windows_s != previous.windows_s:
         shape = new_number()
         versions = np.full(len(roster.names), shape, np.int64)
-        return Snapshot(Columns(tables, gather), roster, rules, windows_s, shape, versions, sources)
+        return Snapshot(columns, roster, rules, windows_s, shape, versions, sources)
     before = previous.columns
     if sources.names != previous.sources.names or (gather is None) != (before.gather is None):
         changed = np.ones(len(roster.names), np.bool_)
@@ -115,7 +111,7 @@ def _made(
     if rules is not previous.rules:
         changed |= rules.changed_since(previous.rules)
     versions = raised(previous.versions, changed)
-    return Snapshot(Columns(tables, gather), roster, rules, windows_s, previous.shape, versions, sources)
+    return Snapshot(columns, roster, rules, windows_s, previous.shape, versions, sources)
 
 
 def _with_facts(

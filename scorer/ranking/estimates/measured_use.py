@@ -36,7 +36,7 @@ the same to the last digit. Alone it was 20 to 60 % too low wherever a profile s
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -279,10 +279,11 @@ def _by_group(sums: Floats, sizes: list[tuple[str, int]]) -> dict[str, Use]:
     for (kind, octave), column in zip(sizes, sums.T, strict=True):
         for group in {*groups_of(kind, octave), FLEET}:
             totals[group] = totals.get(group, 0.0) + column
-    return {group: use for group, column in totals.items() if (use := _use(*column.tolist())) is not None}
+    return {group: use for group, column in totals.items() if (use := _use(column.tolist())) is not None}
 
 
-def _use(time: float, first: float, second: float, noise: float, live: float, begun: float) -> Use | None:
+def _use(sums: Sequence[float]) -> Use | None:
+    time, first, second, noise, live, begun = sums
     if time <= 0:
         return None
     mean = first / time

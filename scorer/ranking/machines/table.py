@@ -14,7 +14,7 @@ Measured with 40,000 instances on 5,000 machines: one row takes 12 us including 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,28 +54,35 @@ class Model:
     """Equal for equal models."""
 
 
+class Basis(NamedTuple):
+    """What all rows depend on beside model, snapshot and ledger."""
+
+    estimate: Estimate
+    """That of the model, with learned factors."""
+    days: Floats
+    """[D, 2] The start and the end of today and yesterday."""
+    needs: Needs
+
+
 class Table:
     """The rows of one `Model` for one ledger; `steps` computes them."""
 
-    def __init__(
-        self, model: Model, snapshot: Snapshot, residents: Residents, estimate: Estimate, days: Floats, needs: Needs
-    ) -> None:
-        """``days`` [D, 2]: the start and the end of today and yesterday."""
-        self.model, self.snapshot, self.residents, self.estimate = model, snapshot, residents, estimate
-        self.days, self.needs = days, needs
+    def __init__(self, model: Model, snapshot: Snapshot, residents: Residents, basis: Basis) -> None:
+        self.model, self.snapshot, self.residents = model, snapshot, residents
+        self.estimate, self.days, self.needs = basis
         self.position = residents.ledger.position
         """The ledger's position that the rows are made for."""
         machines, windows = len(snapshot), max(1, len(snapshot.windows_s))
         self.rows = np.zeros(machines, ROW)
         self.more = np.zeros(machines, MORE)
-        self.by_class = np.zeros(machines, BY_CLASS) if "classes" in needs else None
+        self.by_class = np.zeros(machines, BY_CLASS) if "classes" in self.needs else None
         self.rows["number"] = np.arange(machines)
         self._measured: dict[str, NDArray[Any]] = {
             "mean": np.empty((machines, windows, _R)), "filled": np.empty((machines, windows, _R)),
             "end": np.empty(machines), "step": np.empty(machines), "at": np.empty(machines),
             "position": np.empty(machines, np.int64), "peak_at": np.empty((machines, _D, _R)),
         }  # fmt: skip
-        if "statistics" in needs:
+        if "statistics" in self.needs:
             self._measured["statistics"] = np.empty((machines, windows, _S, _R))
         self.more["statistics"] = self.more["prod"] = np.nan
         self.load = np.zeros((), LOAD)
@@ -132,10 +139,10 @@ class Table:
 
     # ---- following
 
-    def follow(self, snapshot: Snapshot, estimate: Estimate, days: Floats, needs: Needs) -> bool:
+    def follow(self, snapshot: Snapshot, basis: Basis) -> bool:
         """Update the rows from a snapshot and the ledger; return False where the table must be computed anew."""
         before, ledger = self.snapshot, self.residents.ledger
-        if not self.may_follow(snapshot, estimate, days, needs):
+        if not self.may_follow(snapshot, basis):
             return False
         changed = snapshot.changed_since(before) if snapshot is not before else np.zeros(0, np.int64)
         changes = ledger.changes_since(self.position)
@@ -157,13 +164,13 @@ class Table:
             self._add_up()
         return True
 
-    def may_follow(self, snapshot: Snapshot, estimate: Estimate, days: Floats, needs: Needs) -> bool:
+    def may_follow(self, snapshot: Snapshot, basis: Basis) -> bool:
         """Return whether everything that all rows depend on is unchanged."""
         before = self.snapshot
         return bool(
-            needs <= self.needs
-            and (estimate is self.estimate or estimate.key == self.estimate.key)
-            and (days is self.days or (days == self.days).all())
+            basis.needs <= self.needs
+            and (basis.estimate is self.estimate or basis.estimate.key == self.estimate.key)
+            and (basis.days is self.days or (basis.days == self.days).all())
             and snapshot.shape == before.shape
             and (snapshot.usages is before.usages or not (snapshot.usages or before.usages))
             and (snapshot.predicted is before.predicted or "classes" not in self.needs)

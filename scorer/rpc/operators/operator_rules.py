@@ -78,12 +78,11 @@ class OperatorRules:
 
     def change(
         self, query: Query, machines: Sequence[str], facts: Mapping[str, Any], answer: Callable[[Entries], bytes],
-        *, step: str = "", dry_run: bool = False,
+        *, dry_run: bool = False,
     ) -> bytes:  # fmt: skip
         """Merge ``facts`` into the entries of some machines; return the query's answer, made from the new entries.
 
-        ``step``: this is one step of a query with several. Raises CallError: the deadline has passed, or others
-        changed the same entries at each attempt.
+        Raises CallError: the deadline has passed, or others changed the same entries at each attempt.
         """
         for _ in range(TRIES):
             before = self.read(machines)
@@ -101,7 +100,7 @@ class OperatorRules:
             names = self._names
             kind, *kept = self._wire.one(
                 "EVAL", _SCRIPT, 3, names.operator, names.operator_version,
-                names.acted(step or query.method, query.id),
+                names.acted(query.method, query.id),
                 repr(query.deadline), _KEPT_S, names.changed, said, *entries,
             )  # fmt: skip
             if kind == b"late":
@@ -125,25 +124,29 @@ def cordon(query: Query, snapshot: Snapshot, rules: OperatorRules, *, off: bool)
         return _decode(answered)
     machines = machines_meant(asked.machines, asked.selector, snapshot, ahead=asked.ahead)
     drain = None if off else asked.drain
-    return _decode(write_cordon(query, machines, rules, off=off, dry_run=asked.dry_run, drain=drain))
+    return _decode(write_cordon(query, machines, rules, facts_of(off=off, drain=drain), dry_run=asked.dry_run))
 
 
-def write_cordon(
-    query: Query, machines: Sequence[str], rules: OperatorRules, *, step: str = "", off: bool = False,
-    dry_run: bool = False, drain: Draining | None = None,
-) -> bytes:  # fmt: skip
-    """Cordon these machines, or uncordon them; return the result as JSON. Raises CallError.
+def facts_of(*, off: bool = False, drain: Draining | None = None) -> Mapping[str, Any]:
+    """Return the facts of cordoned machines, or of uncordoned ones; ``drain``: planners empty them from now on.
 
-    ``drain``: planners empty them from now on. Uncordoning ends a drain.
+    Uncordoning ends a drain.
     """
     facts: dict[str, Any] = {"cordon": not off}
     if off or drain is not None:
         facts["drain"] = None if drain is None else msgspec.to_builtins(drain)
+    return facts
+
+
+def write_cordon(
+    query: Query, machines: Sequence[str], rules: OperatorRules, facts: Mapping[str, Any], *, dry_run: bool = False
+) -> bytes:
+    """Write the `facts_of` these machines; return the result as JSON. Raises CallError."""
 
     def answer(after: Entries) -> bytes:
         return msgspec.json.encode(CordonResult(rules=after, dry_run=dry_run))
 
-    return rules.change(query, machines, facts, answer, step=step, dry_run=dry_run)
+    return rules.change(query, machines, facts, answer, dry_run=dry_run)
 
 
 def machines_meant(given: Sequence[str], selector: str, snapshot: Snapshot, *, ahead: bool = False) -> list[str]:
