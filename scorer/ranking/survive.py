@@ -177,9 +177,9 @@ def near(request: Request, inputs: RankingInputs, count: int = 1) -> Room | None
 def room(request: Request, inputs: RankingInputs) -> Room:
     """Return how far the fleet is from being too full, for instances up to the requested or the largest one."""
     profile, overlay, index = inputs.profile, inputs.overlay, inputs.snapshot.roster.index
-    slots = inputs.ledger.slots
-    chosen, rows = inputs.tables.residents(inputs.snapshot, inputs.ledger).seated(slots)
-    pieces, signs = _pieces(slots.records, chosen), np.ones(rows.size)
+    records = inputs.ledger.slots.records
+    chosen, rows = inputs.tables.residents(inputs.snapshot, inputs.ledger).seated(records)
+    pieces, signs = _pieces(records, chosen), np.ones(rows.size)
     changed = [(index[name], sign, one) for name, sign, one in overlay.difference() if name in index] if overlay else []
     if changed:
         more = [(*(amount or 0.0 for amount in one.amounts), one.maxmemory) for _, _, one in changed]

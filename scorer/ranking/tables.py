@@ -46,7 +46,7 @@ class Tables:
         """Return the instances of a ledger by the rows of a snapshot; drop the tables of another ledger or roster."""
         found = self._residents
         if found is None or found.ledger is not ledger or found.roster is not snapshot.roster:
-            prepared = [one for one in self._prepared.values() if one.residents.ledger is ledger]
+            prepared = [one for one in list(self._prepared.values()) if one.residents.ledger is ledger]
             own = next((one.residents for one in prepared if one.residents.roster is snapshot.roster), None)
             found = self._residents = own or Residents(ledger, snapshot.roster)
             self._tables.clear()
@@ -104,10 +104,11 @@ class Tables:
         learned = snapshot.learned
         if not (model.learned and learned):
             return model.estimate
-        if self._learned is None or self._learned[0] is not learned or self._learned[1] is not model.estimate:
+        known = self._learned  # two threads ask, of two snapshots
+        if known is None or known[0] is not learned or known[1] is not model.estimate:
             estimate = LoadModel(estimate=model.estimate, learned=True).estimate_with(learned)
-            self._learned = (learned, model.estimate, estimate)
-        return self._learned[2]
+            known = self._learned = (learned, model.estimate, estimate)
+        return known[2]
 
 
 def model_of(load_model: LoadModel, snapshot: Snapshot, window_s: int = 0, *, requests_alone: bool = False) -> Model:

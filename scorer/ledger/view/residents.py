@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scorer.ledger.record.facets import Facet
 from scorer.ledger.view.overlay import Overlay
-from scorer.ledger.view.slots import INSTANCE, PlacedInstances, Slots
+from scorer.ledger.view.slots import INSTANCE, PlacedInstances
 from scorer.ledger.view.view import GONE, Change, LedgerView
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.rules import Roster
@@ -37,40 +37,43 @@ class Residents:
 
     def placed(self) -> PlacedInstances:
         """Return the live instances as columns."""
-        return self._columns(self.ledger.slots)
+        return self._columns(self.ledger.slots.records)
 
     def leavers(self) -> PlacedInstances:
-        return self._columns(self.ledger.leavers.slots)
+        return self._columns(self.ledger.leavers.slots.records)
 
-    def _columns(self, slots: Slots) -> PlacedInstances:
-        chosen, rows = self.seated(slots)
-        return slots.take(chosen, rows)
+    def _columns(self, records: NDArray[np.void]) -> PlacedInstances:
+        chosen, rows = self.seated(records)
+        return PlacedInstances(records[chosen], rows)
 
-    def seated(self, slots: Slots) -> tuple[Integers, Integers]:
-        """Return the slots in use on the roster's machines, and their rows."""
-        numbers, known = self.ledger.numbers, self._row_of.size - 1
-        if known < len(numbers):
+    def seated(self, records: NDArray[np.void]) -> tuple[Integers, Integers]:
+        """Return which records are in use on the roster's machines, and their rows.
+
+        Another thread may change the ledger and ask for this meanwhile: a machine has its number before its record.
+        """
+        (chosen,) = np.nonzero(records["machine"] >= 0)
+        machines = records["machine"][chosen]
+        row_of, numbers = self._row_of, self.ledger.numbers
+        if row_of.size <= len(numbers):
             index = self.roster.index
-            more = [index.get(machine, -1) for machine in list(numbers)[known:]]  # at once: others may add some
-            self._row_of = np.concatenate([self._row_of[:-1], np.array([*more, -1], np.int64)])
-        chosen, machines = slots.live()
-        rows = self._row_of[machines]
+            more = [index.get(machine, -1) for machine in list(numbers)[row_of.size - 1 :]]
+            row_of = self._row_of = np.concatenate([row_of[:-1], np.array([*more, -1], np.int64)])
+        rows = row_of[machines]
         return chosen[rows >= 0], rows[rows >= 0]
 
     # ---- records by machine
 
     def everywhere(self) -> tuple[Places, Places, Sequence[NDArray[np.void]]]:
         """Return live instances and leavers of all machines, and the arrays that own the addresses."""
-        live, left = self.ledger.slots, self.ledger.leavers.slots
-        kept = (live.records, left.records)
-        return self._sorted(live, live.address), self._sorted(left, left.address), kept
+        live, left = kept = self.ledger.slots.records, self.ledger.leavers.slots.records
+        return self._sorted(live), self._sorted(left), kept
 
-    def _sorted(self, slots: Slots, first: int) -> Places:
-        chosen, rows = self.seated(slots)
+    def _sorted(self, records: NDArray[np.void]) -> Places:
+        chosen, rows = self.seated(records)
         order = np.argsort(rows, kind="stable")
         ends = np.zeros(len(self.roster.names) + 1, np.int64)
         np.cumsum(np.bincount(rows, minlength=ends.size - 1), out=ends[1:])
-        return first + chosen[order] * INSTANCE.itemsize, ends
+        return records.ctypes.data + chosen[order] * INSTANCE.itemsize, ends
 
     def on(self, rows: Sequence[int], overlay: Overlay | None = None) -> tuple[Places, Places]:
         """Return instances and leavers of some machines, with an overlay's proposals; valid until the next change."""
