@@ -22,7 +22,7 @@ from scorer.wire import Wire
 from tests.bench.pairs import ratio_of, read_options
 from tests.bench.servers import machine_names, own_scorer
 from tests.conftest import start_valkey, stop
-from tests.support.sentinels import eventually
+from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
 PLAIN = {"appendonly": "no", "appendfsync": "everysec", "min-replicas-to-write": "0"}

@@ -26,9 +26,9 @@ from tests.bench.pairs import read_options
 from tests.bench.servers import own_server, processor_us, server_process
 from tests.conftest import free_port, stop
 from tests.integration.observe.test_exporter import get
-from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes.processes import agents
 from tests.support.extender_process import extender, pod
+from tests.support.pages import eventually
 
 P50_MS_MAX, P99_MS_MAX = 5.0, 25.0
 FROZEN_S = 4.0

@@ -20,10 +20,10 @@ from scorer.wire import Wire
 from tests.bench.pairs import read_options
 from tests.bench.servers import machine_names, own_server
 from tests.integration.observe.test_exporter import get
-from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.processes import REQUESTS, entry
 from tests.support.extender_process import extender
+from tests.support.pages import eventually
 from tests.window_tables import GIB, publish, window_table
 
 LOOK_S = 0.1

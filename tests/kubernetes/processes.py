@@ -13,7 +13,7 @@ from ops.stack.stack import listens
 from scorer.ledger.store.check import Check
 from scorer.wire import AWAY, Wire
 from tests.integration.observe.test_exporter import get, samples
-from tests.integration.scorer.test_rpc import eventually
+from tests.support.pages import eventually
 from tests.window_tables import GIB, publish, window_table
 
 CORES, MEMORY_GIB = 16, 64

@@ -13,9 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from scorer.kubernetes.pods_api import SELECTED
-from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes.cluster import PODS, Cluster
 from tests.kubernetes.processes import entry, make_nodes
+from tests.support.pages import eventually
 
 FOLDER = Path(__file__).parents[1] / "scorer/kubernetes/recorded"
 NODES = ("n0", "n1", "n2")

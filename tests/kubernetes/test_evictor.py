@@ -26,12 +26,13 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.integration.kubernetes.test_evictor import counted, evictor
 from tests.integration.observe.test_exporter import get
-from tests.integration.scorer.test_rpc import eventually, scorer_process
+from tests.integration.scorer.test_rpc import scorer_process
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.processes import MANIFESTS, REQUESTS, Kubelets, agents, entry, follower, make_nodes, settle
 from tests.kubernetes.test_trimaran import BINARY
 from tests.support.extender_process import extender
+from tests.support.pages import eventually
 
 pytestmark = test_trimaran.pytestmark
 

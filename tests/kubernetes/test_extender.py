@@ -17,13 +17,13 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.integration.kubernetes.test_extender import certificates
 from tests.integration.observe.test_exporter import get
-from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.processes import MANIFESTS, REQUESTS, SETTLED_S, agents, entry, follower, make_nodes, value
 from tests.kubernetes.service import Service
 from tests.kubernetes.test_trimaran import BINARY
 from tests.support.extender_process import ask, extender
+from tests.support.pages import eventually
 
 pytestmark = test_trimaran.pytestmark
 

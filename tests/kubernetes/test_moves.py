@@ -7,7 +7,6 @@ small random cluster. `windward pods` reads it into the ledger, and the planners
 import time
 
 from tests.effort import effort
-from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.processes import MANIFESTS
@@ -16,6 +15,7 @@ from tests.kubernetes.test_trimaran import BINARY
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.kubernetes.scheduler import moves_at_all
 from tests.scorer.kubernetes.test_pods_ties import planned, required, some_cluster
+from tests.support.pages import eventually
 
 pytestmark = test_trimaran.pytestmark
 

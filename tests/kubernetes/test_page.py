@@ -20,13 +20,13 @@ from ops.stack.servers.local import LocalBroker, LocalValkey
 from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
 from ops.stack.stack import listens
 from tests.integration.observe.test_exporter import get
-from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.processes import CORES, MANIFESTS, MEMORY_GIB, Kubelets, make_nodes, value
 from tests.kubernetes.service import Service
 from tests.kubernetes.test_trimaran import BINARY
 from tests.ops.code_blocks import SHELL
+from tests.support.pages import eventually
 
 pytestmark = test_trimaran.pytestmark
 

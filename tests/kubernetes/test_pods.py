@@ -19,13 +19,13 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.integration.kubernetes.test_pods import Follower
 from tests.integration.ledger.test_ledger import amounts_of
-from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import PODS as OF_DEFAULT
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.processes import MANIFESTS, follower, settle, value
 from tests.kubernetes.service import Service
 from tests.kubernetes.test_trimaran import BINARY
+from tests.support.pages import eventually
 
 pytestmark = test_trimaran.pytestmark
 

@@ -17,7 +17,6 @@ from ops.stack.servers.local import LocalValkey
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.integration.observe.test_exporter import get
-from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.processes import (
@@ -35,6 +34,7 @@ from tests.kubernetes.processes import (
 from tests.kubernetes.service import Service
 from tests.kubernetes.test_trimaran import BINARY
 from tests.support.extender_process import extender
+from tests.support.pages import eventually
 
 pytestmark = [*test_trimaran.pytestmark, pytest.mark.timeout(900)]
 

@@ -10,8 +10,8 @@ import pytest
 
 from scorer.wire import Wire
 from tests.integration.kubernetes.test_load_watcher import load_watcher, read
-from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes.cluster import Cluster
+from tests.support.pages import eventually
 from tests.window_tables import GIB, publish, window_table
 
 BINARY = os.environ.get("WINDWARD_TEST_CONTROL_PLANE", "")

@@ -7,7 +7,7 @@ import redis
 from ops.stack.servers.process import free_port
 from schemas.process.redis_cluster import SLOTS, slot_of
 from tests.conftest import start_valkey
-from tests.support.sentinels import eventually
+from tests.support.pages import eventually
 
 NODE_TIMEOUT_MS = 1_000
 _QUICK = (

@@ -4,15 +4,15 @@ import json
 import re
 import sys
 import time
-import urllib.request
 from typing import NamedTuple
 
 from kafka import KafkaConsumer
 
-from ops.stack.servers.process import LOOPBACK, LocalProcess
+from ops.stack.servers.process import LocalProcess
 from schemas.messages.sample import Message, Sample, decode
 from streams.worker.topics import TopicSettings, ensure_topics
 from tests.support.fleet_label import without_fleet
+from tests.support.pages import get
 
 DEADLINE_S = 60.0
 
@@ -63,12 +63,8 @@ def events(process, event):
 def metric(agent, name):
     """Return one value, named with its labels, of an agent's Prometheus page; 0 while there is no page yet."""
     port = agent.command[agent.command.index("--metrics-port") + 1]
-    try:
-        with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=5) as reply:
-            page = without_fleet(reply.read().decode())
-    except OSError:
-        return 0.0
-    return float(re.findall(rf"^{re.escape(name)} (\S+)$", page, re.MULTILINE)[0])
+    status, page = get(int(port), "/metrics")
+    return float(re.findall(rf"^{re.escape(name)} (\S+)$", without_fleet(page), re.MULTILINE)[0]) if status else 0.0
 
 
 def receive(broker, names, until, deadline_s=DEADLINE_S):

@@ -23,7 +23,8 @@ from tests.conftest import stop
 from tests.integration.scorer.test_rpc import scorer_process
 from tests.support.history import Told
 from tests.support.links import Links
-from tests.support.sentinels import Watched, eventually
+from tests.support.pages import eventually
+from tests.support.sentinels import Watched
 from tests.support.witness import verdict_on
 from tests.window_tables import publish, window_table
 

@@ -9,6 +9,7 @@ from redis.sentinel import Sentinel
 
 from ops.stack.servers.process import free_port
 from tests.conftest import start_valkey, valkey_binary
+from tests.support.pages import eventually
 
 NAME, PASSWORD, SENTINEL_PASSWORD = "main", "of the server", "of the sentinels"
 _QUICK = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--enable-debug-command", "yes")
@@ -178,11 +179,3 @@ class Watched:
             self.start(port, self.primary())
         eventually(self._all_follow)
         eventually(self._all_known)
-
-
-def eventually(check, wait_s=60.0):
-    deadline = time.monotonic() + wait_s
-    while not (found := check()):
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-    return found

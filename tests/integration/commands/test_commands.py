@@ -18,7 +18,8 @@ from schemas.messages.process import Process
 from schemas.names import FORGOTTEN_S, RING_SLOTS, Names
 from streams.fold.ring import Ring
 from streams.state.checkpoint import encode_position, encode_vitals
-from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, planner_process, scorer_process
+from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, planner_process, scorer_process
+from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
 

@@ -14,9 +14,10 @@ from schemas.tables.learned import Learned
 from scorer.ledger.record.instance import Instance, KeptAffinity, KeptToleration, Rules
 from scorer.ledger.record.transition import Candidate
 from scorer.ledger.store.scripts import Ledger
-from tests.integration.scorer.test_rpc import FRESH_S, eventually, planner_process, scorer_process
+from tests.integration.scorer.test_rpc import FRESH_S, planner_process, scorer_process
 from tests.scorer.commands.test_hostile_texts import EVIL, clean
 from tests.support.in_process import run_command
+from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
 GIB = 2.0**30

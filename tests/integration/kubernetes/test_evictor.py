@@ -20,8 +20,9 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
 from tests.integration.observe.test_exporter import get, samples
-from tests.integration.scorer.test_rpc import eventually, scorer_process
+from tests.integration.scorer.test_rpc import scorer_process
 from tests.support.kube_api import KubeApi, kube_api
+from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
 OWNED = [{"kind": "StatefulSet", "name": "db", "controller": True}]

@@ -23,9 +23,9 @@ from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.integration.observe.test_exporter import get, samples
-from tests.integration.scorer.test_rpc import eventually
 from tests.support.extender_process import ask, extender, order, pod
 from tests.support.kube_api import kube_api
+from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
 LOAD = {"n0": 0.1, "n1": 0.3, "n2": 0.5, "n3": 0.7}

@@ -21,8 +21,8 @@ from streams.fold.table import Table
 from streams.state.partition import Partition
 from streams.worker.store import Store
 from tests.integration.observe.test_exporter import get, samples
-from tests.integration.scorer.test_rpc import eventually
 from tests.streams import oracle
+from tests.support.pages import eventually
 from tests.support.pipeline import WINDOWS_S, make_samples
 from tests.window_tables import publish, window_table
 

@@ -25,8 +25,8 @@ from scorer.live.loader import Loader
 from scorer.wire import Wire
 from tests.integration.ledger.test_ledger import amounts_of
 from tests.integration.observe.test_exporter import get, samples
-from tests.integration.scorer.test_rpc import eventually
 from tests.support.kube_api import kube_api
+from tests.support.pages import eventually
 
 STARTED_S = 1767225600.0
 LEASE_S = 1.0

@@ -17,7 +17,7 @@ from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
 from tests.conftest import start_valkey
 from tests.integration.scorer.test_rpc import scorer_process
-from tests.support.sentinels import eventually
+from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
 

@@ -26,7 +26,7 @@ from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
 from tests.integration.ledger.test_ledger import simple
-from tests.integration.scorer.test_rpc import eventually, scorer_process
+from tests.integration.scorer.test_rpc import scorer_process
 from tests.integration.security.test_redis_users import (
     NAMES,
     admin,  # noqa: F401 - a fixture
@@ -40,6 +40,7 @@ from tests.integration.security.test_redis_users import (
 )
 from tests.scorer.ledger.golden_ledger import GOLDEN, clock, dump, fill, load, newest, wanted
 from tests.support.in_process import run_command
+from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
 ROOT = Path(__file__).parents[3]

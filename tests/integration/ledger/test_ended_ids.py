@@ -21,7 +21,8 @@ from scorer.metrics import Metrics
 from scorer.rpc.loop import Rpc
 from scorer.settings import ScorerSettings
 from scorer.wire import ServerClock, Wire
-from tests.integration.scorer.test_rpc import eventually, scorer_process
+from tests.integration.scorer.test_rpc import scorer_process
+from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
 

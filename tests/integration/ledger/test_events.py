@@ -18,9 +18,10 @@ from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.conftest import Valkey, free_port, start_valkey, stop
-from tests.integration.scorer.test_rpc import eventually, scorer_process
+from tests.integration.scorer.test_rpc import scorer_process
 from tests.scorer.ledger.golden_ledger import NOW_S, clock, wanted
 from tests.support.in_process import run_command
+from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
 

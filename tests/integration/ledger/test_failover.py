@@ -18,8 +18,9 @@ from scorer.live.loader import WakeUps
 from scorer.wire import AWAY, LOOK_S, Wire
 from tests.bench.bench_scorers import CAPACITY
 from tests.integration.scorer.test_rpc import scorer_process
+from tests.support.pages import eventually
 from tests.support.scenes import CUT_ALONE, CUT_WITH_ONE, FREEZE, KILL, Scene
-from tests.support.sentinels import PASSWORD, SENTINEL_PASSWORD, Watched, eventually
+from tests.support.sentinels import PASSWORD, SENTINEL_PASSWORD, Watched
 from tests.support.witness import Witness, verdict_on
 from tests.window_tables import publish, window_table
 

@@ -11,7 +11,8 @@ from schemas.names import Names
 from scorer.client import Client, WindwardError
 from scorer.commands.shared.ask import DirectClient
 from tests.conftest import free_port, start_valkey, stop
-from tests.integration.scorer.test_rpc import eventually, scorer_process
+from tests.integration.scorer.test_rpc import scorer_process
+from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
 

@@ -20,7 +20,7 @@ from scorer.metrics import Metrics
 from scorer.settings import ScorerSettings
 from scorer.wire import Wire
 from tests.integration.ledger.test_ledger import simple, sums_in
-from tests.integration.scorer.test_rpc import eventually
+from tests.support.pages import eventually
 
 
 @pytest.fixture

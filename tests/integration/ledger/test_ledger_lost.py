@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-import urllib.request
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +21,10 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
 from tests.integration.ledger.test_ledger import simple
-from tests.integration.scorer.test_rpc import eventually
 from tests.scorer.ledger.golden_ledger import dump, load
 from tests.scorer.snapshot.test_usages import encoded
 from tests.support.fleet_label import without_fleet
+from tests.support.pages import eventually, get
 from tests.window_tables import publish, window_table
 
 
@@ -206,7 +205,7 @@ class Apart:
         )  # fmt: skip
 
     def metric(self, name):
-        page = urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5).read().decode()
+        page = get(self.metrics_port, "/metrics")[1]
         return float(next(line.split()[1] for line in without_fleet(page).splitlines() if line.startswith(f"{name} ")))
 
 

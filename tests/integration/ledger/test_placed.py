@@ -11,7 +11,8 @@ from ops.cli import main as cli
 from schemas.names import Names
 from scorer.client import AsyncClient, Client
 from scorer.wire import Wire
-from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, scorer_process
+from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, scorer_process
+from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
 

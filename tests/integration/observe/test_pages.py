@@ -11,7 +11,8 @@ import pytest
 from ops.stack.servers.process import LocalProcess
 from scorer.client import Client
 from tests.conftest import free_port
-from tests.integration.scorer.test_rpc import eventually, get, scorer_process
+from tests.integration.scorer.test_rpc import scorer_process
+from tests.support.pages import eventually, get
 from tests.window_tables import publish, window_table
 
 IDLE = 1_100

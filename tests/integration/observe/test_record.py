@@ -2,7 +2,6 @@
 
 import sys
 import time
-import urllib.request
 from collections import Counter
 
 import msgspec
@@ -24,6 +23,7 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
 from tests.support.fleet_label import without_fleet
+from tests.support.pages import get
 from tests.support.pipeline import Pipeline, await_condition, make_samples
 
 
@@ -157,21 +157,11 @@ def test_a_recorder_shows_what_it_does_and_a_second_one_is_refused(pipeline):
     port = free_port()
     recorder(pipeline, "--metrics-port", str(port))
 
-    def ready():
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5) as answer:
-                return bool(answer.status == 200)
-        except OSError:
-            return False
-
-    await_condition(ready, "the recorder is ready")
+    await_condition(lambda: get(port, "/ready")[0] == 200, "the recorder is ready")
     pipeline.publish(make_samples(machines=1, slots=3))
 
-    def shown():
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-            return 'windward_record_figures_total{kind="load"} 0.0' not in without_fleet(answer.read().decode())
-
-    await_condition(shown, "figures are counted")
+    none = 'windward_record_figures_total{kind="load"} 0.0'
+    await_condition(lambda: none not in without_fleet(get(port, "/metrics")[1]), "figures are counted")
     second = recorder(pipeline)
     await_condition(lambda: not second.running, "the second ends")
     assert second.exit_code == 2

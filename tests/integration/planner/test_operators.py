@@ -14,8 +14,9 @@ from scorer.client import AsyncClient, Client, WindwardError
 from scorer.live.live_fleet import LiveFleet
 from scorer.rpc.methods.parameters import CallError
 from scorer.rpc.operators.operator_rules import TRIES, OperatorRules
-from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, planner_process, scorer_process
+from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, planner_process, scorer_process
 from tests.support.in_process import run_command
+from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
 

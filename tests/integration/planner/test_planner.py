@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -32,9 +31,10 @@ from scorer.planner.settings import PlannerSettings, balanced
 from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.wire import Wire
 from tests.conftest import free_port, stop
-from tests.integration.scorer.test_rpc import eventually, planner_process, scorer_process
+from tests.integration.scorer.test_rpc import planner_process, scorer_process
 from tests.support.fleet_label import without_fleet
 from tests.support.in_process import run_command
+from tests.support.pages import eventually, get
 from tests.window_tables import publish, window_table
 
 PATIENT = {"WINDWARD_TIMEOUT": "60"}
@@ -548,9 +548,7 @@ def test_a_killed_planner_is_overtaken(valkey, names, fleet):
         with process(valkey.url, names, "--lease-s", "1", "--metrics-port", str(port)) as second:
 
             def page():
-                with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-                    return without_fleet(answer.read().decode())
-                return ""
+                return without_fleet(get(port, "/metrics")[1])
 
             eventually(lambda: 'windward_planner_rounds_total{result="waiting"}' in page())
             first.send_signal(signal.SIGKILL)

@@ -16,7 +16,8 @@ from scorer.commands.planning.drain import main as drain
 from scorer.commands.planning.plan import main
 from scorer.commands.shared.ask import DirectClient
 from tests.effort import effort
-from tests.integration.scorer.test_rpc import FRESH_S, eventually, planner_process, scorer_process
+from tests.integration.scorer.test_rpc import FRESH_S, planner_process, scorer_process
+from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
 MACHINES = ["m0", "m1", "m2"]

@@ -14,7 +14,8 @@ import redis
 from schemas.names import Names
 from scorer.client import Client
 from tests.conftest import free_port, start_valkey, stop
-from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, scorer_process
+from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, scorer_process
+from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"

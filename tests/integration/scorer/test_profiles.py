@@ -8,7 +8,8 @@ import pytest
 
 from schemas.names import Names
 from scorer.client import Client, WindwardError
-from tests.integration.scorer.test_rpc import MACHINES, eventually, scorer_process
+from tests.integration.scorer.test_rpc import MACHINES, scorer_process
+from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
 MINE = """

@@ -9,8 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +22,7 @@ from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
 from tests.support.fleet_label import without_fleet
 from tests.support.in_process import run_command
+from tests.support.pages import eventually, get
 from tests.window_tables import publish, window_table
 
 MACHINES = [f"m{number:02d}" for number in range(10)]
@@ -46,15 +45,6 @@ def scorer_process(url, names, *options, env=None, program=("-m", "ops.cli.main"
 
 planner_process = partial(scorer_process, program=("-m", "ops.cli.main", "planner"))
 """The same of a planner."""
-
-
-def eventually(check, wait_s=60.0):
-    deadline = time.monotonic() + wait_s
-    while True:
-        if found := check():
-            return found
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def ask_raw(server, names, query, query_id, wait_s=60):
@@ -640,17 +630,6 @@ def test_pages_tell_live_ready_and_metrics(valkey, names):
         assert 'windward_scorer_queries_total{code="OK",method="health"} 1.0' in text
         assert "windward_scorer_query_duration_seconds_bucket" in text
         assert get(f"{base}/else")[0] == 404
-
-
-def get(url):
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, ""
-    except (TimeoutError, urllib.error.URLError, ConnectionError):
-        return 0, ""
 
 
 def test_a_ledger_of_its_own(valkey, names, tmp_path):

@@ -14,8 +14,9 @@ from tests.bench.soak import slope
 from tests.effort import effort
 from tests.integration.kubernetes.test_load_watcher import load_watcher, nodes
 from tests.integration.observe.test_exporter import exporter, get
-from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, planner_process, scorer_process
+from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, planner_process, scorer_process
 from tests.support.extender_process import extender, order
+from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
 pytestmark = pytest.mark.slow

@@ -18,8 +18,8 @@ from schemas.process.page_server import CONNECTIONS_MAX
 from tests.integration.kubernetes.test_extender import certificates
 from tests.integration.kubernetes.test_load_watcher import load_watcher
 from tests.integration.observe.test_exporter import certificate, exporter, fill
-from tests.integration.scorer.test_rpc import eventually
 from tests.support.extender_process import extender, pod
+from tests.support.pages import eventually
 
 PAGE = Path(__file__).parents[3] / "docs/security.md"
 METHODS = ("POST", "PUT", "PATCH", "DELETE")

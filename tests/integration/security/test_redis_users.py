@@ -31,10 +31,11 @@ from tests.integration.kubernetes.test_evictor import Scene as Evicting
 from tests.integration.kubernetes.test_evictor import evictor
 from tests.integration.kubernetes.test_pods import pods_process
 from tests.integration.planner.test_planner import Fleet
-from tests.integration.scorer.test_rpc import ask_raw, eventually, planner_process, scorer_process
+from tests.integration.scorer.test_rpc import ask_raw, planner_process, scorer_process
 from tests.support.extender_process import ask, extender, order
 from tests.support.in_process import run_command
 from tests.support.kube_api import kube_api
+from tests.support.pages import eventually
 from tests.support.pipeline import Pipeline, await_condition, make_samples
 from tests.window_tables import publish, window_table
 

@@ -12,10 +12,11 @@ import pytest
 
 from scorer.client import AsyncClient, Client, WindwardError
 from tests.conftest import free_port, start_valkey, stop
-from tests.integration.scorer.test_rpc import eventually, scorer_process
+from tests.integration.scorer.test_rpc import scorer_process
 from tests.integration.security.test_redis_users import NAMES, ROOT, USERS, password, url
 from tests.ops.code_blocks import BLOCKS
 from tests.support.in_process import run_command
+from tests.support.pages import eventually
 
 pytestmark = pytest.mark.integration
 

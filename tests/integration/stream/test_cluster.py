@@ -24,8 +24,8 @@ from streams.worker.servers import ClusterServers
 from streams.worker.store import StateAheadError, Store
 from tests.integration.stream.test_store import START, encode, sample, table, take
 from tests.support.clusters import Cluster
+from tests.support.pages import eventually
 from tests.support.pipeline import Pipeline, make_samples
-from tests.support.sentinels import eventually
 
 ROOT = Path(__file__).parents[3]
 READERS = ("scorer", "exporter", "operator", "record", "planner")

@@ -10,8 +10,6 @@ import random
 import re
 import shutil
 import time
-import urllib.error
-import urllib.request
 
 import msgspec
 import pytest
@@ -27,6 +25,7 @@ from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone
 from streams.state.checkpoint import restore_usage
 from tests.conftest import free_port
+from tests.support.pages import get
 from tests.support.pipeline import await_condition, make_samples
 
 MACHINES = 20 if os.environ.get("WINDWARD_TEST_KAFKA") == "apache" else 8
@@ -413,18 +412,6 @@ def test_a_kill_between_two_writes(pipeline, damage):
     second.stop()
     assert second.exit_code == 0
     assert stored(pipeline) == straight(samples)
-
-
-def get(port, path):
-    """Status and body of one page; 0 while nobody answers."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
-            return reply.status, reply.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-    except OSError:
-        return 0, ""
 
 
 def values(port, name):

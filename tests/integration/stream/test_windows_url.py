@@ -20,8 +20,8 @@ from ops.stack.stack import says_ready
 from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts
 from scorer.client import Client
 from tests.conftest import Valkey, start_valkey, stop
-from tests.integration.scorer.test_rpc import eventually
 from tests.support.in_process import run_command
+from tests.support.pages import eventually
 from tests.support.pipeline import Pipeline, await_condition, make_samples
 
 PAGE = Path(__file__).parents[3] / "docs/deploying.md"

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import urllib.request
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from schemas.process.connections import RedisSettings
 from schemas.process.run import Process, run
 from schemas.process.settings import setting
 from tests.conftest import free_port
+from tests.support.pages import get
 
 pytestmark = pytest.mark.integration
 
@@ -39,8 +39,7 @@ def test_a_process_begins_works_and_ends(valkey, capsys):
 
         def work(stop):
             os.kill(os.getpid(), signal.SIGHUP)
-            page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
-            seen.append('windward_try_up{fleet="try-run"} 1.0' in page)
+            seen.append('windward_try_up{fleet="try-run"} 1.0' in get(port, "/metrics")[1])
             wait_until(lambda: clock and beats.hgetall(key), 30, "a heartbeat, and a clock that was read in time")
             seen.extend(read_processes(beats.hgetall(key)))
             os.kill(os.getpid(), signal.SIGTERM)

@@ -15,6 +15,7 @@ from streams.agent.broker_clock import KEPT, BrokerClock
 from streams.agent.producer import CachingPartitioner
 from streams.agent.publisher import Publisher
 from streams.agent.sampling.backlog import Record
+from tests.support.pages import eventually
 
 DEADLINE_S = 10.0
 
@@ -107,13 +108,6 @@ def publishing(broker, limit=100, in_flight_most=10):
         publisher.close(0.0)
 
 
-def await_(condition):
-    end_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < end_s, "not within the deadline"
-        time.sleep(0.001)
-
-
 @pytest.mark.parametrize("error", [KafkaTimeoutError("no bootstrap"), OSError("unreachable")])
 def test_it_starts_before_its_broker_and_drops_the_oldest(error):
     """Seven records into a backlog of five: the five newest are delivered when the broker comes, two are counted."""
@@ -153,7 +147,7 @@ def test_the_oldest_give_way_while_it_is_away_in_the_middle():
     with publishing(broker, limit=5, in_flight_most=3) as publisher:
         broker.silent = True
         publisher.publish(records(0, 1, 2))
-        await_(lambda: len(broker.unanswered) == 3)
+        eventually(lambda: len(broker.unanswered) == 3)
         publisher.publish(records(3, 4, 5, 6))
         broker.silent = False
         held, broker.unanswered = broker.unanswered, []
@@ -170,8 +164,8 @@ def test_no_more_than_the_bound_is_ever_in_flight():
     broker.silent = True
     with publishing(broker, in_flight_most=4) as publisher:
         publisher.publish(records(*range(20)))
-        await_(lambda: len(broker.unanswered) == 4)
-        await_(lambda: publisher.counts.waiting == 16)
+        eventually(lambda: len(broker.unanswered) == 4)
+        eventually(lambda: publisher.counts.waiting == 16)
         assert not publisher.wait_until_empty(0.3)
         assert len(broker.unanswered) == 4
         broker.answer()
@@ -207,7 +201,7 @@ def test_close_delivers_until_its_deadline(how, deadline_s, delivered):
     publisher.publish(records(*range(20)))
     publisher.start()
     if broker.silent:
-        await_(lambda: len(broker.unanswered) == 3)
+        eventually(lambda: len(broker.unanswered) == 3)
     started_s = time.monotonic()
     assert publisher.close(deadline_s) == 20 - delivered
     assert broker.delivered == list(range(delivered))
@@ -221,7 +215,7 @@ def test_a_producer_that_never_answers_is_replaced(monkeypatch):
     broker.silent = True
     with publishing(broker) as publisher:
         publisher.publish(records(1, 2))
-        await_(lambda: len(broker.unanswered) == 2)
+        eventually(lambda: len(broker.unanswered) == 2)
         broker.silent = False
         assert publisher.wait_until_empty(DEADLINE_S)
     assert broker.delivered == [1, 2]
@@ -239,7 +233,9 @@ def test_an_answer_that_takes_a_moment_after_a_pause_is_no_silence(monkeypatch):
             broker.silent = True
             publisher.publish(records(number))
             before = len(waits)
-            await_(lambda before=before: len(waits) > before + 2 or broker.connections > 1)  # looked for, and not there
+            eventually(
+                lambda before=before: len(waits) > before + 2 or broker.connections > 1
+            )  # looked for, and not there
             broker.answer()
             assert publisher.wait_until_empty(DEADLINE_S)
     assert broker.delivered == [0, 1]
@@ -251,7 +247,7 @@ def test_a_caller_that_can_wait_finds_room():
     broker.silent = True
     with publishing(broker, limit=6, in_flight_most=2) as publisher:
         publisher.publish(records(*range(6)))
-        await_(lambda: publisher.counts.waiting == 4)
+        eventually(lambda: publisher.counts.waiting == 4)
         assert publisher.wait_for_room(2, DEADLINE_S)
         assert not publisher.wait_for_room(3, 0.05)
         broker.answer()
@@ -295,11 +291,11 @@ def test_a_clock_that_is_off_is_said_once_and_again_when_it_is_right(ahead_s, wo
         for number in range(4):
             publisher.publish(records(number))
             assert publisher.wait_until_empty(DEADLINE_S)
-        await_(lambda: publisher.counts.clock_ahead_s is not None)
+        eventually(lambda: publisher.counts.clock_ahead_s is not None)
         assert publisher.counts.clock_ahead_s == pytest.approx(ahead_s, abs=0.5)
         broker.ahead_s = 0.3
         publisher.publish(records(4))
-        await_(lambda: publisher.counts.clock_ahead_s == pytest.approx(0.3, abs=0.25))
+        eventually(lambda: publisher.counts.clock_ahead_s == pytest.approx(0.3, abs=0.25))
     said = [one.getMessage() for one in caplog.records if "clock" in one.getMessage()]
     assert said == [f"publisher.clock.{word}" for word in words]
     assert publisher.counts.delivered == 5

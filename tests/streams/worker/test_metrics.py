@@ -2,8 +2,7 @@
 
 import json
 import re
-import urllib.error
-import urllib.request
+from functools import partial
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,6 +12,7 @@ from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.state.partition import Partition
 from streams.worker.metrics import Metrics, measure
+from tests.support import pages
 
 UNITS = (
     "_seconds",
@@ -43,28 +43,18 @@ def metrics():
 
 @pytest.fixture
 def get(metrics, state):
-    """Ask a running server; status, content type and body."""
+    """Ask a running server for a path: status and text."""
     server = serve_pages(metrics.registry, "127.0.0.1", 0, lambda: (state["ready"], state["details"]), fleet="windward")
-
-    def ask(path):
-        url = f"http://127.0.0.1:{server.port}{path}"
-        try:
-            with urllib.request.urlopen(url, timeout=5) as reply:
-                return reply.status, reply.headers["Content-Type"], reply.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.headers["Content-Type"], error.read().decode()
-
-    yield ask
+    yield partial(pages.get, server.port)
     server.stop()
 
 
 def test_ready_follows_the_process(get, state):
     """503 with what is missing, then 200; apart from liveness."""
-    status, _, body = get("/ready")
+    status, body = get("/ready")
     assert (status, json.loads(body)) == (503, {"ready": False, "redis": False})
     state.update(ready=True, details={"redis": True, "assigned": 3})
-    status, _, body = get("/ready")
+    status, body = get("/ready")
     assert (status, json.loads(body)) == (200, {"ready": True, "redis": True, "assigned": 3})
 
 
@@ -74,9 +64,8 @@ def test_metrics_are_readable_by_prometheus(get, metrics):
     metrics.rejected.labels("malformed").inc()
     metrics.lag_s.labels("3").set(1.5)
     metrics.fold_s.observe(0.004)
-    status, kind, body = get("/metrics")
+    status, body = get("/metrics")
     assert status == 200
-    assert kind.startswith("text/plain")
     samples = {
         (s.name, tuple(sorted((key, value) for key, value in s.labels.items() if key != "fleet"))): s.value
         for family in text_string_to_metric_families(body)
