@@ -11,6 +11,8 @@ from schemas.process.settings import SettingsError, flag, load_settings, setting
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
+    """What the help of a program says first."""
+
     interval_s: Annotated[float, Meta(ge=10)] = setting(10.0, "seconds; 100% plain")
     count: Annotated[int, Meta(ge=0, le=100)] = setting(1, "how many")
     kind: Literal["a", "b"] = setting("a", "which")
