@@ -1,11 +1,14 @@
 """The planner on a real server: drains to the end; one lease of the rounds; proposals that are taken, or overtaken."""
 
+import itertools
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,6 +35,7 @@ from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.wire import Wire
 from tests.conftest import free_port, stop
 from tests.integration.scorer.test_rpc import planner_process, scorer_process
+from tests.support.clusters import Cluster
 from tests.support.fleet_label import without_fleet
 from tests.support.in_process import run_command
 from tests.support.pages import eventually, get
@@ -633,3 +637,79 @@ def test_a_role_that_another_planner_proposed_is_withdrawn(valkey, fleet):
     two.turn(now_s + 500)
     assert fleet.proposals(names.moves_roles) == []
     assert counted(two)["overtaken"] == 1
+
+
+class Writer(threading.Thread):
+    """Writes to a Redis Cluster, and keeps what was acknowledged: by a replica, too, while a machine may die."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self._cluster = redis.RedisCluster("127.0.0.1", port, decode_responses=True)
+        self.acknowledged, self.stopping, self.one_copy = {}, threading.Event(), threading.Event()
+
+    def run(self):
+        for number in itertools.count():
+            if self.stopping.is_set():
+                return
+            key = f"key-{number % 5000}"
+            self.acknowledged.pop(key, None)  # until it is written again either value may be there
+            with suppress(redis.RedisError):
+                node = self._cluster.get_redis_connection(self._cluster.get_node_from_key(key)).client()
+                alone = self.one_copy.is_set()
+                if node.set(key, number) and (alone or node.execute_command("WAIT", 1, 500)):
+                    self.acknowledged[key] = str(number)
+                continue
+            with suppress(redis.RedisError):
+                self._cluster.nodes_manager.initialize()
+
+
+@pytest.mark.slow
+def test_masters_of_a_redis_cluster_go_back_without_a_copy(valkey, fleet, tmp_path):
+    """A machine with one of three masters is killed and back: two at most share one, each acknowledged write is there."""
+    names = fleet.names
+    environ = mover_environment(valkey, names, tmp_path)
+    roles = [sys.executable, str(ROOT / "docs/examples/redis_roles.py")]
+    one = fleet.daemon(valkey.url, "one", rule="repair", roles=True)
+    with Cluster(tmp_path / "nodes", replicas=3) as cluster, answering(fleet, valkey.url):
+        ports = dict(zip(("m0", "m1", "m2", "r0", "r1", "r2"), cluster.ports, strict=True))
+        on = dict.fromkeys(("m0", "r1", "r2"), "cold1") | dict.fromkeys(("m1", "m2", "r0"), "cold2")
+        shop(fleet, {name: f"127.0.0.1:{port}" for name, port in ports.items()}, **on)
+        writer = Writer(ports["m1"])
+        writer.start()
+
+        def watched():
+            subprocess.run([*roles, "--watch", "shop"], env=environ, check=True, timeout=60)
+            return masters(fleet)
+
+        def full_copies():
+            return sum(cluster.node(port).info("stats")["sync_full"] for port in cluster.ports)
+
+        try:
+            eventually(lambda: len(writer.acknowledged) > 300)
+            for name in ("m0", "r1", "r2"):
+                cluster.signal(ports[name], signal.SIGKILL)
+            eventually(lambda: cluster.is_primary(ports["r0"]))
+            eventually(lambda: watched() == ["cold2"] * 3)
+            writer.one_copy.set()
+            for name in ("m0", "r1", "r2"):
+                cluster.start(ports[name])
+            eventually(lambda: cluster.is_whole() and len(cluster.primaries) == 3)
+            written, copies = len(writer.acknowledged), full_copies()
+            one.turn(time.time())
+            (proposal,) = fleet.proposals(names.moves_roles)
+            (line,) = mover(valkey, names, tmp_path, shlex.join(roles))(1, "exit 1")
+            assert line.endswith("cold2 cold1 handed over")
+            assert masters(fleet) == watched() == ["cold1", "cold2", "cold2"]
+            assert cluster.is_primary(ports[proposal.swap_role_with])
+            assert (proposal.copy_bytes, full_copies(), fleet.waiting) == (0, copies, [])
+            eventually(lambda: len(writer.acknowledged) > min(written + 100, 4_900))
+        finally:
+            writer.stopping.set()
+            writer.join(30)
+        one.turn(time.time() + 60)
+        assert fleet.proposals(names.moves_roles) == []
+        assert counted(one) == {"proposed": 1, "done": 1}
+        with redis.RedisCluster("127.0.0.1", ports["m1"], decode_responses=True) as client:
+            lost = {key for key, value in writer.acknowledged.items() if client.get(key) != value}
+        assert len(writer.acknowledged) > 300
+        assert not lost
