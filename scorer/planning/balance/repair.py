@@ -138,12 +138,15 @@ class _Repair:
     def plan(self) -> Plan:
         rules = sorted({one.rule for one in broken(self.scene.machines, self._ledger)}, key=in_words)
         steps, before = self.draft.steps, -1
+        for rule in rules:
+            while self._swap(rule):
+                pass
         while before < len(steps):
             before = len(steps)
             self._left.clear()
             for rule in rules:
                 while self._tried < TRIED_MAX:
-                    if not self._swap(rule) and not self._mend(rule):
+                    if not self._mend(rule):
                         break
         unplaced = [(one, in_words(rule)) for rule, one in self._left.items()]
         why = "those of broken rules rest or stay (rest_s, cluster_max, from_machine_max)" if rules else ""
@@ -163,9 +166,9 @@ class _Repair:
         return True
 
     def rises(self, one: int, other: int) -> list[float]:
-        """Return by how much the excess of each rule rises if two instances exchange their roles."""
-        changes = self._exchange(one, other)
-        return [float(excess.with_change(change).sum() - excess.now().sum()) for excess, change in changes]
+        """Return by how much the excess of each rule rises if two exchange their roles; infinite if anywhere."""
+        pairs = [(excess.now(), excess.with_change(change)) for excess, change in self._exchange(one, other)]
+        return [float((after - now).sum()) if (after <= now).all() else inf for now, after in pairs]
 
     def exchange(self, one: int, other: int, why: str) -> None:
         self._count(one, other)

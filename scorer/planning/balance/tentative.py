@@ -132,12 +132,12 @@ class Draft:
     def relief(self, instance: int, other: int, usage: Floats) -> float:
         """Return by how much the overload of both machines falls if an instance hands this usage [K] to another.
 
-        It is infinitely negative where the other's machine takes nothing, or would be above the limit or the source.
+        It is infinitely negative where the other's machine takes nothing, or would be above the limit in the mean.
         """
         source, target = self.movable.machine[[instance, other]].tolist()
         after, added = self.loads.one_with(target, usage, np.zeros_like(usage)), usage * self.loads.inverse[:, target]
         over = (self.loads.utilization[:, target] + added > self.loads.limit) & (added > 0)
-        if not self.hosts.takes[target] or over.any() or after > max(self.overload[source], NEGLIGIBLE):
+        if not self.hosts.takes[target] or over.any():
             return -np.inf
         falls = self.overload[source] - self.loads.without(source, usage[:, None])[0]
         return float(falls + self.overload[target] - after)

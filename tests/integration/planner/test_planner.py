@@ -665,7 +665,7 @@ class Writer(threading.Thread):
 
 @pytest.mark.slow
 def test_masters_of_a_redis_cluster_go_back_without_a_copy(valkey, fleet, tmp_path):
-    """A machine with one of three masters is killed and back: two at most share one, each acknowledged write is there."""
+    """A machine with one of three masters is killed and back: two at most share one, no acknowledged write is lost."""
     names = fleet.names
     environ = mover_environment(valkey, names, tmp_path)
     roles = [sys.executable, str(ROOT / "docs/examples/redis_roles.py")]

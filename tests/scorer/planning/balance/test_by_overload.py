@@ -282,9 +282,9 @@ def test_cores_and_rates_are_those_that_the_lab_charges():
     assert worlds.MEMORY_BYTES_PER_CORE == cost.UNKNOWN_MEMORY
 
 
-def shop(hot=8.8, replica=1.2, **changed):
+def shop(hot=8.8, cool=3.0, replica=1.2, **changed):
     """Two shards of a cluster: both masters on a machine near its limit, both replicas on another; a third is idle."""
-    loads = {"hot": hot, "cool": 3.0, "idle": 0.5}
+    loads = {"hot": hot, "cool": cool, "idle": 0.5}
     machines = [
         machine(name, 10, 100, usage={"cpu": {"mean": mean, "std": 0.4}, "memory": 20}) for name, mean in loads.items()
     ]
@@ -313,6 +313,8 @@ LEADS = {"master1": {"machine": "cool", "role": "master"}}
         ({"replica0": {"labels": {"shard": "1"}}}, {}, "master1 replica0"),  # the first of equals
         ({"replica0": {"cluster": "other"}, "replica1": {"labels": {"shard": "0"}}}, {}, "master0 replica1"),
         ({"replica0": {"usage": None}, "replica1": {"usage": None}}, {}, ""),  # use by role is not measured
+        ({"hot": 9.9, "cool": 7.0}, {}, ""),  # its mean would be above the limit there
+        ({}, {"low": {"cpu": 10.0}}, ""),
         ({"replica": 3.0}, {}, ""),  # replicas use as much as masters
         ({"replica0": {"cluster_masters": 2}, "replica1": {"cluster_masters": 2}}, {}, "master0 replica0"),
         (

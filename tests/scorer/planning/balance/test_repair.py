@@ -8,7 +8,7 @@ from math import ceil
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scorer.ledger.record.instance import Moving, copy_with
@@ -190,6 +190,39 @@ def test_as_few_moves_as_brute_force():
     assert moves <= 1.05 * fewest
     assert memory <= 1.05 * least_memory
     assert len(alike) >= 0.95 * len(found)
+
+
+def exchanged(plan, instances):
+    """Return the instances after the exchanges of roles of a plan."""
+    roles = {one.id: other.role for pair in plan.swaps for one, other in (pair[:2], pair[1::-1])}
+    return [{**one, "role": roles.get(one["id"], one["role"])} for one in instances]
+
+
+@settings(max_examples=examples(60, 400), deadline=None)
+@given(st.integers(0, 2**32))
+@example(68)  # a move after the exchange must see it
+@example(69)  # who was exchanged may not move
+@example(516)  # a rule that stays broken is not broken elsewhere
+def test_with_roles_no_step_breaks_a_rule(seed):
+    """The exchanges make no rule worse, each move after them is one of brute force, and nobody changes twice."""
+    machines, instances = any_fleet(seed)
+    plan, at = planned(machines, instances, roles=True), tuple(int(one["machine"][1:]) for one in instances)
+    then = exchanged(plan, instances)
+    handing = {one.id: other.id for one, other, *_ in plan.swaps}
+    under_way = planned(machines, instances, roles=True, handing=handing)
+    assert (under_way.swaps, moved(under_way, then)) == ((), moved(plan, then))
+    brute, before = Brute(machines, then), Brute(machines, instances).excess(at)
+    assert all(brute.excess(at)[key] <= before[key] for key in before) or not plan.swaps
+    state, place = at, {one["id"]: n for n, one in enumerate(instances)}
+    for one, step in zip(plan.instances, plan.steps, strict=True):
+        n = place[one.id]
+        after = (*state[:n], step.target, *state[n + 1 :])
+        assert brute.may(state, after, n)
+        state = after
+    changed = [one.id for pair in plan.swaps for one in pair[:2]] + [one.id for one in plan.instances]
+    assert len({*changed}) == len(changed)
+    again = planned(machines, moved(plan, then), roles=True)
+    assert (again.swaps, again.steps if not plan.swaps else ()) == ((), ())  # who was exchanged moves in the next one
 
 
 # ---- scenes
