@@ -7,6 +7,7 @@ A planner makes the plan (`scorer.commands.shared.whole_fleet.planned`), and car
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 POLL_S = 1.0
 """The interval at which `await_empty` reads the ledger, s."""
+STILL_S = 3.0
+"""When nothing has left for so long, `await_empty` says what must run."""
 APPLY_S = 60.0
 """How long ``--apply`` waits for the answer at least, s: a target takes a few milliseconds."""
 
@@ -195,7 +198,7 @@ def await_empty(settings: LedgerSettings, machines: Sequence[str], wait_s: float
     """Wait until the ledger has no instance on these machines, with the counts on stderr; return the exit code."""
     from scorer.ledger.store.check import instances_on
 
-    told, end_s = "", time.monotonic() + wait_s
+    told, still, end_s = "", math.inf, time.monotonic() + wait_s
     with ask.open_ledger(settings) as ledger:
         while held := instances_on(ledger, machines):
             words = f"{counted(sum(held.values()), 'instance')} left: " + ", ".join(
@@ -203,7 +206,10 @@ def await_empty(settings: LedgerSettings, machines: Sequence[str], wait_s: float
             )
             if words != told:
                 sys.stderr.write(f"{readable(words)}\n")
-                told = words
+                told, still = words, time.monotonic() + STILL_S
+            elif time.monotonic() >= still:
+                sys.stderr.write(f"none has left for {STILL_S:g} s: does a mover run (docs/draining.md)?\n")
+                still = math.inf
             if time.monotonic() >= end_s:
                 overdue = WindwardError("DEADLINE_EXCEEDED", f"after {wait_s:g} s {words}")
                 return ask.report(overdue, "drain")

@@ -496,9 +496,9 @@ def test_drain_cordons_plans_waits_and_is_undone(windward):
     assert (tried["cordoned"], len(tried["moves"])) == (False, 3)
     assert json.loads(windward("place", "--cpu", "1", "--machine", source, "--dry-run", "--json").stdout)["machine"]
     assert {one["id"] for one in tried["moves"]} == {f"leaves-{number}" for number in range(3)}
-    late = windward("drain", source, "--wait", "--wait-s", "1")
+    late = windward("drain", source, "--wait", "--wait-s", "4.5")
     assert late.returncode == 4
-    assert f"3 instances left: {source} 3" in late.stderr
+    assert f"3 instances left: {source} 3\nnone has left for 3 s: does a mover run" in late.stderr
     applied = windward("drain", source, "--apply", "--json")
     assert applied.returncode == 0, applied.stderr
     assert json.loads(applied.stdout)["cordoned"] is True
