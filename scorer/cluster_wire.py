@@ -7,7 +7,7 @@ reader keeps its old values of these keys. The first argument of each command is
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import redis
 from redis.exceptions import AskError, ClusterDownError, MovedError, TryAgainError
@@ -23,16 +23,6 @@ NODE_S = 2.0
 
 class NotNow(redis.ResponseError):
     """Stands in for an answer whose node is away, or whose slot is being moved."""
-
-
-class WindowsWire(Protocol):
-    """The connection to the windows: a `scorer.wire.Wire`, or a `ClusterWire`."""
-
-    def ask(self, commands: Sequence[Command]) -> list[Any]:
-        """Return the answers to the commands, an error as a ``redis.ResponseError`` in its place."""
-
-    def close(self) -> None:
-        """Close the connections; the next use opens new ones."""
 
 
 class ClusterWire:
@@ -172,6 +162,10 @@ class ClusterWire:
         self._topology.missed(time.monotonic())
         if not self._topology.primaries:
             raise redis.ConnectionError(f"no node of the cluster returns the slot map: {said}")
+
+
+WindowsWire = Wire | ClusterWire
+"""The connection to the windows."""
 
 
 def wire_to(arguments: dict[str, Any]) -> WindowsWire:

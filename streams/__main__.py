@@ -19,7 +19,7 @@ from schemas.process.redis_cluster import nodes_in
 from schemas.process.redis_url import connected
 from schemas.process.settings import load_settings
 from streams.worker.app import StreamApp
-from streams.worker.servers import ClusterServers, OneServer, Servers
+from streams.worker.servers import ClusterServers, Servers
 from streams.worker.settings import StreamSettings
 
 log = logging.getLogger("windward.stream")
@@ -52,7 +52,7 @@ def _windows(settings: StreamSettings, redis: Redis) -> Servers:
     arguments = settings.windows_arguments()
     if nodes := nodes_in(arguments["url"]):
         return ClusterServers(nodes, lambda url: connected(Redis, **{**arguments, "url": url, **_OF_A_NODE}))
-    return OneServer(connected(Redis, **arguments, **_OPTIONS) if settings.windows_url else redis)
+    return Servers(connected(Redis, **arguments, **_OPTIONS) if settings.windows_url else redis)
 
 
 async def _run(settings: StreamSettings) -> int:

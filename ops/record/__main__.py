@@ -48,7 +48,7 @@ def build(settings: RecordSettings, _environ: Mapping[str, str]) -> Process:
     )
     first = {"folder": str(settings.record_dir), "prefix": settings.names.prefix, "goes_on": last is not None}
     found = Process(work=recorder.run, registry=metrics.registry, ready=recorder.ready, first=first)
-    for each in filter(None, (wire, ledger_wire, windows)):
+    for each in (wire, ledger_wire, windows or wire):
         found.closing.callback(each.close)
     return found
 

@@ -39,6 +39,14 @@ def stated_chances(inputs: RankingInputs) -> Stated | None:
     return None if weighted is None else weighted.score.stated(machines_of(inputs, weighted.load_model))
 
 
+def watch(chances: Calibration, inputs: RankingInputs) -> Cases | None:
+    """Compare stated chances with what happened, then record new ones; return the cases of those that have ended."""
+    cases = chances.look(inputs.snapshot, inputs.now_s)
+    if chances.wants and (stated := stated_chances(inputs)) is not None:
+        chances.begin(stated, inputs.snapshot, inputs.now_s)
+    return cases
+
+
 log = logging.getLogger("windward.scorer")
 LOOK_S, WRITE_S = 60.0, 300.0
 """The longest time between two readings of the reports, and the shortest one between two writes of the histograms."""
@@ -138,20 +146,13 @@ class Learner(BackgroundThread):
         self._follower.poll()
         self._follower.require()
         self._predictor.look(snapshot, self._follower.view, now_s)
-        self._watch(snapshot, self._follower.view, now_s)
+        inputs = RankingInputs(snapshot, self._follower.view, self._profile(), now_s)
+        if (cases := watch(self._chances, inputs)) is not None:
+            self._cases.append(cases)
         if abs(now_s - self._observed_at) < 0.9 * self._learn_s:
             return None
         self._observed_at = now_s
         return self._learn(number, snapshot, self._follower.view, now_s)
-
-    def _watch(self, snapshot: Snapshot, view: LedgerView, now_s: float) -> None:
-        """Compare stated chances with what happened; then record new ones."""
-        if (cases := self._chances.look(snapshot, now_s)) is not None:
-            self._cases.append(cases)
-        if self._chances.wants:
-            stated = stated_chances(RankingInputs(snapshot, view, self._profile(), now_s))
-            if stated is not None:
-                self._chances.begin(stated, snapshot, now_s)
 
     def _learn(self, number: int, snapshot: Snapshot, view: LedgerView, now_s: float) -> Learned | None:
         before = read_learned(self._wire.one("GET", self._key)) or Learned()

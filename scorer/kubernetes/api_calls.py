@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from schemas.process.connections import answer_whole
 from schemas.values.read_json import read_as
 from scorer.kubernetes.pods_api import LINE_MAX, ApiServer
 from scorer.kubernetes.pods_body import UNREADABLE
@@ -70,12 +69,10 @@ class Calls:
 
     def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
         """Return an answer. A connection may be closed at this moment, so a GET is tried twice. Raises NoAnswer."""
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
         for again in (method == "GET", False):
             connection = self._connection()
             try:
-                if self._api.token_file is not None:
-                    headers["Authorization"] = f"Bearer {self._api.token_file.read_text().strip()}"
+                headers = self._api.headers() | {"Content-Type": "application/json"}
                 self._own.until_s = time.monotonic() + ANSWER_S
                 connection.request(method, path, body, headers)
                 answer = connection.getresponse()
@@ -91,13 +88,7 @@ class Calls:
 
     def _connection(self) -> http.client.HTTPConnection:
         if not hasattr(self._own, "connection"):
-            api = self._api
-            self._own.connection = (
-                http.client.HTTPConnection(api.host, api.port, timeout=ANSWER_S)
-                if api.tls is None
-                else http.client.HTTPSConnection(api.host, api.port, timeout=ANSWER_S, context=api.tls)
-            )
-            answer_whole(self._own.connection, lambda: self._own.until_s)
+            self._own.connection = self._api.connection(ANSWER_S, lambda: self._own.until_s)
         connection: http.client.HTTPConnection = self._own.connection
         if connection.sock is not None:
             look = select.poll()

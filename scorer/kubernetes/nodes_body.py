@@ -11,7 +11,7 @@ from schemas.messages.sample import check_machine_id
 from schemas.resources import CPU, MEMORY, RESOURCES
 from schemas.values.numbers import Amount
 from schemas.values.quantity import parse_quantity
-from scorer.kubernetes.pods_body import Amounts, ListMeta, Said
+from scorer.kubernetes.pods_body import Amounts, Page, Said
 from scorer.ledger.record.instance import CLUSTER, PODS
 
 _EFFECTS: Mapping[str, str] = {"NoSchedule": "refuse", "NoExecute": "refuse", "PreferNoSchedule": "avoid"}
@@ -63,11 +63,8 @@ class OneNode(Node, frozen=True):
     api_version: Literal["v1"]
 
 
-class NodeList(_Body, frozen=True):
+class NodeList(Page[Node], frozen=True):
     kind: Literal["NodeList"]
-    api_version: Literal["v1"]
-    metadata: ListMeta
-    items: tuple[Node, ...]
 
 
 read_nodes = msgspec.json.Decoder(NodeList).decode

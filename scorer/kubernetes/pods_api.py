@@ -16,14 +16,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 
 from schemas.process.connections import answer_whole
 from scorer.kubernetes.nodes_body import Node, read_node, read_nodes
-from scorer.kubernetes.pods_body import UNREADABLE, Bookmark, ListMeta, Pod, read_list, read_pod
+from scorer.kubernetes.pods_body import UNREADABLE, Bookmark, Page, Pod, read_list, read_pod
 
 PAGE = 500
 """Objects a page of a list."""
@@ -49,19 +49,6 @@ class ApiError(Exception):
 
 
 Listed = TypeVar("Listed", Pod, Node)
-
-
-Shown_co = TypeVar("Shown_co", covariant=True)
-
-
-class Page(Protocol[Shown_co]):
-    @property
-    def metadata(self) -> ListMeta:
-        """The list's version, and the token of its next page."""
-
-    @property
-    def items(self) -> tuple[Shown_co, ...]:
-        """Its objects."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +83,20 @@ class ApiServer:
     tls: ssl.SSLContext | None = None
     token_file: Path | None = None
     silent_s: float = SILENT_S
+
+    def connection(self, timeout_s: float, until_s: Callable[[], float]) -> http.client.HTTPConnection:
+        """Return a connection that opens with the first request; ``until_s``: when the whole answer must be there."""
+        if self.tls is None:
+            found = http.client.HTTPConnection(self.host, self.port, timeout=timeout_s)
+        else:
+            found = http.client.HTTPSConnection(self.host, self.port, timeout=timeout_s, context=self.tls)
+        answer_whole(found, until_s)
+        return found
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of a request, with the token as its file has it now."""
+        given = {} if self.token_file is None else {"Authorization": f"Bearer {self.token_file.read_text().strip()}"}
+        return {"Accept": "application/json", **given}
 
     def pages(self, of: Objects[Listed]) -> Iterator[Page[Listed]]:
         """Yield the objects in pages of one version. Raises ApiError."""
@@ -146,16 +147,10 @@ class ApiServer:
         opened: Callable[[socket.socket], None] = lambda _: None,
     ) -> Iterator[bytes]:
         """Yield the lines of an answer as they arrive, or the whole answer at once."""
-        if self.tls is None:
-            connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout_s)
-        else:
-            connection = http.client.HTTPSConnection(self.host, self.port, timeout=timeout_s, context=self.tls)
         until_s = time.monotonic() + timeout_s
-        answer_whole(connection, lambda: until_s)
+        connection = self.connection(timeout_s, lambda: until_s)
         try:
-            headers = {"Accept": "application/json"}
-            if self.token_file is not None:
-                headers["Authorization"] = f"Bearer {self.token_file.read_text().strip()}"
+            headers = self.headers()
             connection.connect()
             for option, value in _KEEPALIVE.items():
                 connection.sock.setsockopt(*option, value)

@@ -7,7 +7,7 @@ for an empty list, it would end every pod of the ledger.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ CONFIG_MIRROR = "kubernetes.io/config.mirror"
 NIC = "windward.io/nic"
 """The extended resource by which a pod requests network bandwidth."""
 _COUNTED = ("cpu", "memory", NIC)
+Listed = TypeVar("Listed")
 
 
 class _Body(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -210,11 +211,17 @@ class Bookmark(_Body, frozen=True):
     metadata: ListMeta
 
 
-class PodList(_Body, frozen=True):
-    kind: Literal["PodList"]
+class Page(_Body, Generic[Listed], frozen=True):
+    """A page of a list, or all of it."""
+
+    kind: str
     api_version: Literal["v1"]
     metadata: ListMeta
-    items: tuple[Pod, ...]
+    items: tuple[Listed, ...]
+
+
+class PodList(Page[Pod], frozen=True):
+    kind: Literal["PodList"]
 
 
 read_list = msgspec.json.Decoder(PodList).decode

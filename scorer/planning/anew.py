@@ -9,15 +9,15 @@ An instance whose neighbour leaves after it is placed once more.
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import msgspec
 import numpy as np
 
 from schemas.rpc.request import Request
 from scorer.ledger.record.facets import Facet, facets
-from scorer.ledger.record.instance import Instance, as_request
+from scorer.ledger.record.instance import CLUSTER, Instance, as_request
 from scorer.placement.choosing.trial import Found, Trial
+from scorer.planning.candidates import takes_pod
 from scorer.ranking.filters.affinity import Affinity
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.rank import refusal_of
@@ -28,17 +28,35 @@ _STARTS = 8
 """Machines that are tried for the first of a group that moves together."""
 
 
-class Condition(Protocol):
-    """A condition on a target, in addition to the filters."""
+@dataclass(frozen=True)
+class Apart:
+    """The condition on a target: no other instance of the cluster, equal labels of ``same``, room for a pod.
+
+    An instance that shares its machine with another of its cluster may do so again when no other target is feasible.
+    """
+
+    trial: Trial
+    same: Collection[str] = ()
+    together: Collection[str] = ()
+    """Ids of instances that share their machine with another of their cluster."""
 
     def concerns(self, instance: Instance) -> bool:
-        """Return whether the condition applies to this instance. Instances without one can be placed together."""
+        """Return whether the instance has a cluster, or ``same`` names labels."""
+        return bool(self.same or instance.cluster or CLUSTER in instance.labels)
 
     def allowed(self, instance: Instance, machines: Machines) -> Bools:
-        """Return [M]: which machines satisfy the condition. ``machines.feasible``: which of them pass the filters."""
+        allowed = self.trial.sharing(instance.machine, self.same) & takes_pod(self.trial, instance)
+        if instance.cluster:
+            apart = allowed & (machines.tally(frozenset([("cluster", instance.cluster)])) == 0)
+            if instance.id not in self.together or (apart & machines.feasible).any():
+                allowed = apart
+        return allowed
 
     def words(self, instance: Instance) -> str:
-        """Return the condition, as the end of "3/5 feasible, none of them ..."."""
+        pods = [f"a node of {instance.labels[CLUSTER]!r} for one more pod"] if CLUSTER in instance.labels else []
+        parts = [f"without another instance of cluster {instance.cluster!r}"] if instance.cluster else []
+        parts += [f"with the {key} of {instance.machine}" for key in self.same]
+        return " and ".join(parts + pods)
 
 
 @dataclass(frozen=True)
@@ -55,7 +73,7 @@ def place_anew(
     trial: Trial,
     *,
     gone: bool = False,
-    condition: Condition | None = None,
+    condition: Apart | None = None,
     by_class: bool = False,
     first: Collection[str] = (),
 ) -> list[Anew]:
@@ -106,7 +124,7 @@ def is_alone(instance: Instance, machine: str, trial: Trial) -> bool:
 
 
 def _placed(
-    request: Request, group: Sequence[Instance], trial: Trial, condition: Condition | None, *, gone: bool
+    request: Request, group: Sequence[Instance], trial: Trial, condition: Apart | None, *, gone: bool
 ) -> list[Anew]:
     """Place instances that have equal requests: together, or one by one where that is not possible."""
     bound = condition if condition is not None and condition.concerns(group[0]) else None
@@ -129,7 +147,7 @@ def _placed(
 
 
 def _target(
-    instance: Instance, request: Request, trial: Trial, condition: Condition | None, shut: Collection[str] = ()
+    instance: Instance, request: Request, trial: Trial, condition: Apart | None, shut: Collection[str] = ()
 ) -> Found:
     """Return the best machine for an instance under its condition; none of the machines in ``shut``."""
     bound = condition if condition is not None and condition.concerns(instance) else None
@@ -166,7 +184,7 @@ def goes_first(instance: Instance) -> tuple[bool, tuple[float, ...]]:
     return instance.rules is None or not instance.rules.affinity, size(instance)
 
 
-def _all_or_none(group: Sequence[Instance], trial: Trial, condition: Condition | None) -> list[Anew]:
+def _all_or_none(group: Sequence[Instance], trial: Trial, condition: Apart | None) -> list[Anew]:
     """Place a group that moves together; several machines are tried for its first instance."""
     requests = {one.id: msgspec.structs.replace(as_request(one), id="") for one in group}
     shut: list[str] = []

@@ -17,7 +17,7 @@ half a second, and writes all again. Readers refuse windows of an earlier offset
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import redis
 from redis.exceptions import ClusterDownError, MovedError, RedisError
@@ -29,32 +29,26 @@ Work = Callable[[Any], Awaitable[_Done]]
 """A function of a ``redis.asyncio.Redis``, whose stubs mix sync and async."""
 
 
-class Servers(Protocol):
-    async def at(self, key: str, work: Work[_Done]) -> _Done:
-        """Run ``work`` on the server of this key and return its result; raises redis.RedisError."""
+class Servers:
+    """One server."""
 
-    async def each(self, work: Work[_Done]) -> list[_Done]:
-        """Run ``work`` on each server and return the results; raises redis.RedisError."""
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-
-
-class OneServer:
     def __init__(self, redis: Any) -> None:
         self._redis = redis
 
-    async def at(self, _: str, work: Work[_Done]) -> _Done:
+    async def at(self, key: str, work: Work[_Done]) -> _Done:
+        """Run ``work`` on the server of this key and return its result; raises redis.RedisError."""
         return await work(self._redis)
 
     async def each(self, work: Work[_Done]) -> list[_Done]:
+        """Run ``work`` on each server and return the results; raises redis.RedisError."""
         return [await work(self._redis)]
 
     async def aclose(self) -> None:
+        """Close the connections."""
         await self._redis.aclose()
 
 
-class ClusterServers:
+class ClusterServers(Servers):
     """The nodes; ``connect`` returns a ``redis.asyncio.Redis`` for the URL of one."""
 
     def __init__(self, nodes: Nodes, connect: Callable[[str], Any]) -> None:

@@ -23,7 +23,7 @@ from streams.fold.table import Table
 from streams.state.partition import Partition, Written
 from streams.state.resume import Stored
 from streams.state.stored_state import POSITION_FIELDS, STATE_FIELDS, held, partition_of, queue_writes, written_of
-from streams.worker.servers import OneServer, Servers, Work
+from streams.worker.servers import Servers, Work
 
 log = logging.getLogger("windward.store")
 _Done = TypeVar("_Done")
@@ -52,7 +52,7 @@ class Store:
     ) -> None:
         """``windows``: the servers of the partitions, if they are not on ``redis``."""
         self._redis = redis
-        self._windows = windows or OneServer(redis)
+        self._windows = windows or Servers(redis)
         self._instances_flush_s = instances_flush_s
         self._admission = admission
         self._names = names

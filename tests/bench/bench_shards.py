@@ -26,7 +26,7 @@ from scorer.cluster_wire import wire_to
 from scorer.live.loader import Loader
 from scorer.wire import Wire
 from streams.fold.batch import Arrived
-from streams.worker.servers import ClusterServers, OneServer
+from streams.worker.servers import ClusterServers, Servers
 from streams.worker.store import Store
 from tests.bench.fleet_writer import WindowWriter
 from tests.bench.pairs import read_options
@@ -46,7 +46,7 @@ def measured(held, cluster, port, rounds):
 
     async def run():
         async with Redis.from_url(one) as client:
-            windows = ClusterServers(nodes, Redis.from_url) if nodes else OneServer(client)
+            windows = ClusterServers(nodes, Redis.from_url) if nodes else Servers(client)
             store = Store(client, NAMES, windows=windows)
             await client.set(NAMES.partitions, len(held))
             start = time.time() // 10 * 10

@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 
 from schemas.messages.sample import encode
 from streams.worker.app import StreamApp
-from streams.worker.servers import OneServer
+from streams.worker.servers import Servers
 from streams.worker.settings import StreamSettings
 from streams.worker.topics import TopicSettings, ensure_topics
 from tests.support.pipeline import make_samples
@@ -109,7 +109,7 @@ def run_worker(kind, kafka, redis_url, prefix, messages):
 async def _run(kind, kafka, redis_url, prefix, total):
     settings = StreamSettings(kafka=kafka, redis_url=redis_url, prefix=prefix, session_timeout_s=6.0, log_level="error")
     redis = Redis.from_url(redis_url)
-    app = KINDS[kind](settings, redis, OneServer(redis))
+    app = KINDS[kind](settings, redis, Servers(redis))
     app.timer = Timer(total)
     app.app.finalize()
     await app.topic.await_topic()

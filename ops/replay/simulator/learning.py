@@ -7,7 +7,7 @@ next snapshot on. A world begins without any learned figures.
 import msgspec
 
 from schemas.tables.learned import Learned
-from scorer.background.learner import WRITE_S, stated_chances
+from scorer.background.learner import WRITE_S, watch
 from scorer.classes.class_usage import LastReports, class_usage, prod_and_system, reported_at
 from scorer.classes.prediction import Histograms
 from scorer.ledger.view.view import LedgerView
@@ -40,17 +40,11 @@ class Learning:
         if now_s - self._measured_at >= LEARN_S and snapshot.usages:
             self._measured_at = now_s
             self.learned = learn(self.learned or Learned(), snapshot, ledger, now_s) or self.learned
-        self._look_at_chances(snapshot, ledger, now_s)
-
-    def _look_at_chances(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
-        if (cases := self._chances.look(snapshot, now_s)) is not None:
+        inputs = RankingInputs(snapshot, ledger, self._profile, now_s)
+        if (cases := watch(self._chances, inputs)) is not None:
             before = self.learned or Learned()
             chances = with_cases(before.chances, cases, now_s)
             self.learned = msgspec.structs.replace(before, version=before.version + 1, chances=chances)
-        if self._chances.wants:
-            stated = stated_chances(RankingInputs(snapshot, ledger, self._profile, now_s))
-            if stated is not None:
-                self._chances.begin(stated, snapshot, now_s)
 
 
 class PredictedPeaks:

@@ -64,7 +64,8 @@ class Follower:
     def accept(self, answers: Sequence[Any]) -> None:
         """Apply the changes; read the whole ledger again when the log does not continue from the last change."""
         try:
-            self._accept(answers)
+            if not self._continue(answers, known=self.loaded):
+                self.load()
         except UnknownFormat as unknown:
             self._unread = unknown
             self._refuse(str(unknown))
@@ -85,23 +86,19 @@ class Follower:
             word = "scorer.ledger.refused" if refusal else "scorer.ledger.accepted"
             log.warning(word, extra={"values": {"reason": refusal} if refusal else {}})
 
-    def _accept(self, answers: Sequence[Any]) -> None:
-        epoch, change, records = self._ledger.read_log(answers)
-        if not self.loaded or epoch != self.epoch or change < self.change:
-            self.load()
-            return
-        if change == self.change:
-            return
-        if not records or records[0].version != self.change + 1:
-            self.load()
-            return
-        self._apply_all(records)
-        while self.change < change:
-            epoch, change, records = self._ledger.read_log(self._ledger.wire.ask(self.reads()))
-            if epoch != self.epoch or not records or records[0].version != self.change + 1:
-                self.load()
-                return
-            self._apply_all(records)
+    def _continue(self, answers: Sequence[Any], *, known: bool) -> bool:
+        """Apply the changes up to the last one; return False where they do not continue from a ``known`` ledger."""
+        while True:
+            epoch, change, records = self._ledger.read_log(answers)
+            if not known or epoch != self.epoch or change < self.change:
+                return False
+            if change > self.change:
+                if not records or records[0].version != self.change + 1:
+                    return False
+                self._apply_all(records)
+            if self.change >= change:
+                return True
+            answers = self._ledger.wire.ask(self.reads())
 
     def poll(self) -> None:
         """Read and apply what changed."""
@@ -198,15 +195,7 @@ class Follower:
         self.epoch, self.change = epoch, change
         self.view = LedgerView(records, leavers, self._ledger.leavers_most)
         self._versions = versions
-        while True:
-            epoch, last, entries = self._ledger.read_log(self._ledger.wire.ask(self.reads()))
-            if epoch != self.epoch or last < self.change:
-                return False
-            if last == self.change:
-                return True
-            if not entries or entries[0].version != self.change + 1:
-                return False
-            self._apply_all(entries)
+        return self._continue(self._ledger.wire.ask(self.reads()), known=True)
 
     def _apply_all(self, records: Sequence[Instance]) -> None:
         """Apply changes in order; new reservations in a row together."""

@@ -8,15 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from scorer.ledger.record.instance import CLUSTER, DAEMON, MOVABLE, Instance
+from scorer.ledger.record.instance import DAEMON, MOVABLE, Instance
 from scorer.placement.choosing.trial import Trial
-from scorer.planning.anew import Anew, place_anew
-from scorer.planning.candidates import takes_pod
+from scorer.planning.anew import Anew, Apart, place_anew
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.survive import class_first, packing, with_cordon
-from scorer.snapshot.arrays import Bools
 
 
 @dataclass(frozen=True)
@@ -106,34 +103,3 @@ def _together(instances: Sequence[Instance]) -> frozenset[str]:
     """Return the ids of instances that share their machine with another of their cluster."""
     counts = Counter((one.machine, one.cluster) for one in instances if one.cluster)
     return frozenset(one.id for one in instances if counts[one.machine, one.cluster] > 1)
-
-
-@dataclass(frozen=True)
-class Apart:
-    """The condition on a target: no other instance of the cluster, equal labels of ``same``, room for a pod.
-
-    An instance that shares its machine with another of its cluster may do so again when no other target is feasible.
-    """
-
-    trial: Trial
-    same: Collection[str] = ()
-    together: Collection[str] = ()
-    """Ids of instances that share their machine with another of their cluster."""
-
-    def concerns(self, instance: Instance) -> bool:
-        """Return whether the instance has a cluster, or ``same`` names labels."""
-        return bool(self.same or instance.cluster or CLUSTER in instance.labels)
-
-    def allowed(self, instance: Instance, machines: Machines) -> Bools:
-        allowed = self.trial.sharing(instance.machine, self.same) & takes_pod(self.trial, instance)
-        if instance.cluster:
-            apart = allowed & (machines.tally(frozenset([("cluster", instance.cluster)])) == 0)
-            if instance.id not in self.together or (apart & machines.feasible).any():
-                allowed = apart
-        return allowed
-
-    def words(self, instance: Instance) -> str:
-        pods = [f"a node of {instance.labels[CLUSTER]!r} for one more pod"] if CLUSTER in instance.labels else []
-        parts = [f"without another instance of cluster {instance.cluster!r}"] if instance.cluster else []
-        parts += [f"with the {key} of {instance.machine}" for key in self.same]
-        return " and ".join(parts + pods)
