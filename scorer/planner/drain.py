@@ -35,13 +35,12 @@ from scorer.ledger.store.check import instances_on
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.placement.offers.placement import Conflict
-from scorer.planner.queries import InputsOf
 from scorer.planner.settings import PlannerSettings
 from scorer.planning.anew import Anew
 from scorer.planning.drain.consolidate import Consolidated, consolidate
 from scorer.planning.drain.drain import Drained
 from scorer.planning.drain.drain import drain as plan_of
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import InputsOf, RankingInputs
 from scorer.rpc.methods.parameters import CallError, read_object, read_params
 from scorer.rpc.operators.operator_rules import OperatorRules, facts_of, machines_meant, write_cordon
 from scorer.wire import Wire

@@ -7,7 +7,7 @@ generation that is named. Each step of a plan is a ``place``, an ``update`` or a
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -22,12 +22,10 @@ from scorer.planning.capacity.room import counts_by, room_of_each
 from scorer.planning.wanted.differences import Action
 from scorer.planning.wanted.requests import InvalidWanted, WantedRequests
 from scorer.planning.wanted.wanted import compare, undoable
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import InputsOf
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.rpc.methods.parameters import read_params
 
-InputsOf = Callable[[str, str], RankingInputs]
-"""Returns the inputs of a ranking by a profile: its name, and the text of its file, if it is given."""
 _OWN = ("moves_max", "same")
 """Settings that are parameters of their own."""
 _TYPES = {name: kind for name, kind in get_type_hints(Rebalancing).items() if name not in (*_OWN, "name")}

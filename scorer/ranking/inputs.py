@@ -3,6 +3,7 @@
 A what-if (`scorer.placement.choosing.trial`) has the same value with an overlay: proposed changes of the ledger.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -42,6 +43,10 @@ class RankingInputs:
     def on(self, overlay: Overlay) -> "RankingInputs":
         """Return the same inputs with proposed changes of their ledger."""
         return replace(self, overlay=overlay)
+
+
+InputsOf = Callable[[str, str], RankingInputs]
+"""Returns the inputs of a ranking by a profile: its name, and the text of its file, if it is given."""
 
 
 @dataclass(frozen=True)
