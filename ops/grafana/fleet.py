@@ -176,10 +176,15 @@ def _room() -> list[Panel]:
             each("windward_fleet_probe_refusals", "filter"), "short", stacked=True,
         ),
         Lines(
-            "Instances", "In the ledger, by state.", each("windward_fleet_instances", "state"), "short", stacked=True
+            "Instances", "In the ledger, by state.", each("windward_fleet_instances", "state"), "short", stacked=True, width=12,
+        ),
+        Lines(
+            "Without a place", "Instances that would find no place if the machine or rack were lost whose loss is the worst."
+            " Counted where the planner's profile has survive.", [("max(windward_fleet_without_place_instances)", "instances")],
+            "short", width=12, empty="not counted yet, or no planner runs whose profile has survive",
         ),
         allocatable(
-            "fleet", "What all machines have together, after the operators' shares and reserves.", share="short", width=16,
+            "fleet", "What all machines have together, after the operators' shares and reserves.", share="short", width=24,
             height=8,
         ),
     ]  # fmt: skip

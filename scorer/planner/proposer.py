@@ -10,6 +10,7 @@ lease, and can write nothing. The next holder of the lease withdraws the proposa
 
 import logging
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,9 +32,10 @@ from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.proposals import OUTCOMES, Term, propose
 from scorer.planning.balance.rounds import Rounds, condition_of
 from scorer.planning.violations import WHY, violations
-from scorer.ranking.inputs import FleetState, machines_of
+from scorer.ranking.inputs import FleetState, RankingInputs, machines_of
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.third_party import PluginError
+from scorer.ranking.survive import domains, homeless
 from scorer.ranking.tables import Tables
 from scorer.wire import AWAY, Wire
 
@@ -51,6 +53,9 @@ class Metrics(AnsweringMetrics):
     leads = gauge("windward_planner_leads", "1 while this process holds the lease of the rounds")
     overload = gauge("windward_planner_overload", "Expected load above the limit, in machines of mean size")
     broken = gauge("windward_fleet_rule_violations", "Broken rules by cause, told by the holder of the lease", why=WHY)
+    without_place = gauge(
+        "windward_fleet_without_place_instances", "Of the domain whose loss is the worst by the profile's `survive`"
+    )
     planned_at = gauge("windward_planner_round_timestamp_seconds", "When it planned a round last")
 
 
@@ -59,6 +64,8 @@ log = logging.getLogger("windward.planner")
 _SCRIPT = Path(__file__).with_name("write_moves.lua").read_text()
 READ_MAX = 10_000
 """The most messages of each list that a round reads."""
+LOSSES_S = 1.0
+"""A round tries the loss of further domains for so long, and of one at least."""
 
 
 class MovesQueue:
@@ -165,6 +172,9 @@ class Proposer:
         self._term, self._tables = Term(self._number or 0, self._settings.ack_s), Tables()
         self._rounds: Rounds | None = None
         self._metrics.broken.clear()
+        self._losses: dict[str, int] = {}
+        """By the first machine of a domain, how many would find no place; the one tried last is the last."""
+        self._metrics.without_place.set(math.nan)
         self._due_s = -math.inf
 
     def _round(self, number: int, now_s: float) -> None:
@@ -179,6 +189,8 @@ class Proposer:
         broken = Counter(one.why for one in violations(machines_of(inputs), inputs.ledger))
         for why in WHY:
             self._metrics.broken.labels(why).set(broken[why])
+        if profile.survive:
+            self._try_losses(inputs)
         plan = advice(inputs, self._rounds, settled.pending, self._term.resting, settled.handing)
         new = propose(plan, number, now_s, settings.proposal_s)
         if self._lease.take() != number:  # this process was suspended meanwhile, and another plans
@@ -194,6 +206,17 @@ class Proposer:
         self._metrics.open.labels("waiting").set(len(waiting) + len(new) + returned)
         self._metrics.open.labels("taken").set(len(taken) - returned)
         self._tell(plan, settled.outcomes, len(new), now_s)
+
+    def _try_losses(self, inputs: RankingInputs) -> None:
+        """Try the loss of some more domains, and tell how many instances of the worst would find no place."""
+        machines, until_s = {each[0]: each for each in domains(inputs)}, time.monotonic() + LOSSES_S
+        self._losses = {name: count for name, count in self._losses.items() if name in machines}
+        for name in [*(machines.keys() - self._losses.keys()), *self._losses]:
+            self._losses.pop(name, None)
+            self._losses[name] = homeless(machines[name], inputs)
+            if time.monotonic() >= until_s:
+                break
+        self._metrics.without_place.set(max(self._losses.values(), default=0))
 
     def _tell(self, plan: Plan, outcomes: tuple[str, ...], proposed: int, now_s: float) -> None:
         for outcome in (*outcomes, *["proposed"] * proposed):

@@ -223,6 +223,16 @@ def _domains(inputs: RankingInputs) -> Integers:
     return inputs.snapshot.rules.label(inputs.profile.survive).codes
 
 
+def domains(inputs: RankingInputs) -> list[list[str]]:
+    """Return the machines of each domain."""
+    codes = _domains(inputs).tolist()
+    found: list[list[str]] = [[] for _ in range(max(codes, default=-1) + 1)]
+    for name, code in zip(inputs.snapshot.names, codes, strict=True):
+        if code >= 0:
+            found[code].append(name)
+    return found
+
+
 def _shut(inputs: RankingInputs) -> int:
     """Return how many machines the cluster or the ports of others may shut to one instance; with rules, all of them."""
     live = [*inputs.ledger.instances.values()]
@@ -259,9 +269,9 @@ class _Loss:
     """Tries the loss of each domain with a new instance on some machine."""
 
     def __init__(self, request: Request, found: Room, inputs: RankingInputs) -> None:
-        self._request, self._inputs, names = request, inputs, inputs.snapshot.names
-        domains = np.argsort(np.maximum(found.by_size, found.by_count), kind="stable").tolist()
-        self._domains = [[names[row] for row in np.flatnonzero(found.domains == one).tolist()] for one in domains]
+        self._request, self._inputs, machines = request, inputs, domains(inputs)
+        order = np.argsort(np.maximum(found.by_size, found.by_count), kind="stable").tolist()
+        self._domains = [machines[domain] for domain in order]
         self._before: dict[str, int] = {}
         """By the first machine of a domain, how many find no place without the new instance."""
 

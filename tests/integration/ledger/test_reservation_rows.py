@@ -5,6 +5,7 @@ import pytest
 from scorer.ledger.record.instance import copy_with, request_digest
 from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.steps import run_to_end
 from scorer.placement.placer import Placing
@@ -96,6 +97,25 @@ def test_placing_is_planned_anew_once(wire, names, count, cpu, monkeypatch):
     batch = [request(id=f"b{n}", cpu=cpu, memory=1, all_or_nothing=count > 1) for n in range(count)]
     placement = run_to_end(world.placing.steps(batch, world.inputs))
     assert (placement.records, sorted(placement.missing), len(tries)) == ([None] * count, list(range(count)), 2)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_two_scorers_do_not_both_take_the_last_room_that_a_loss_leaves(wire, names, count):
+    """They choose different machines, and the second has not read of the first: its reservation is refused."""
+    filters = [{"use": "machine_name"}, {"use": "fits", "basis": "requests"}]
+    safe, ledger = parse_profile(toml({"survive": "machine", "filters": filters}), "safe"), Ledger(wire, names)
+    of, followers = fleet(*(machine(f"m{n}", 4, 4) for n in range(3))), [Follower(ledger), Follower(ledger)]
+
+    def place(follower, wanted, machine):
+        asked = [request(id=f"{machine}-{n}", cpu=1, machine=machine) for n in range(wanted)]
+        placing = Placing(ledger, follower, clock=lambda: of.now_s)
+        steps = placing.steps(asked, lambda: RankingInputs(of.snapshot, follower.view, safe, of.now_s))
+        return sum(record is not None for record in run_to_end(steps).records)
+
+    followers[0].poll()
+    assert place(followers[0], 8 - count, "") == 8 - count
+    followers[1].poll()
+    assert [place(followers[0], count, "m1"), place(followers[1], count, "m2")] == [count, 0]
 
 
 @pytest.mark.parametrize("row", cases("reservation", "unicore_filter"), ids=by_name)

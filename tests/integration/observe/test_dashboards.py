@@ -353,7 +353,7 @@ def empty_panels(run, name, choice):
 def test_what_is_empty_says_why_and_is_closed(run, name):
     """With the defaults of dashboard and exporter the open rows have data, but for what scorer and planner show."""
     empty = empty_panels(run, name, "default")
-    expected = {"Newest sample", "Broken rules"} if name == "fleet" else set()
+    expected = {"Newest sample", "Broken rules", "Without a place"} if name == "fleet" else set()
     assert {title for title, opened in empty.items() if opened} == expected
     assert len(empty) >= {"fleet": 5, "machine": 2}[name]
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import os
 import re
 import shlex
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -28,6 +30,7 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.live.live_fleet import LiveFleet, profiles_of
+from scorer.planner import proposer
 from scorer.planner.drain import Drainer
 from scorer.planner.proposer import Metrics, MovesQueue, Proposer
 from scorer.planner.settings import PlannerSettings, balanced
@@ -126,6 +129,24 @@ def test_a_server_that_can_lose_the_ledger_is_told(fleet, valkey):
     finally:
         fleet.wire.one("CONFIG", "SET", "maxmemory-policy", before)
         daemon.stop()
+
+
+def test_what_a_loss_leaves_without_a_place_is_told_by_the_holder_of_the_lease(valkey, fleet, monkeypatch):
+    """Of the worst domain by the profile's `survive`; no number without it. A round tries one domain at least."""
+    bound = instance_of(read_request({"cpu": 0.1, "selector": "disk=ssd"}), "", 0.0, "bound")
+    fleet.ledger.reserve([Wanted(bound, 300.0, [Candidate("cold2", -1)])])
+    fleet.ledger.confirm("bound")
+    monkeypatch.setattr(proposer, "LOSSES_S", 0.0)
+    daemon, now_s, told = fleet.daemon(valkey.url, "one"), time.time(), []
+    for turn in range(9):
+        if turn == 1:
+            daemon.profile = replace(daemon.profile, survive="machine")
+        if turn == 4:
+            fleet.ledger.release("bound")
+        daemon.turn(now_s + 1_000 * turn)
+        told.append(daemon._metrics.without_place._value.get())
+    assert math.isnan(told[0])
+    assert (told[3], told[-1]) == (1, 0)
 
 
 def test_broken_rules_are_counted_by_the_holder_of_the_lease(valkey, fleet):
