@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ops.cli.commands import COMMANDS
 from ops.completions.__main__ import command
+from ops.docs.rpc_page import table
 from ops.docs.shapes import SHAPES, Along
 from ops.exporter.exporter import Exporter
 from ops.exporter.selection import Selection
@@ -37,19 +38,6 @@ from streams.worker.metrics import Metrics as OfStream
 
 _AFTER_TERMS = re.compile(r"(\n {4}.*)\n(?=[^\s>])(?!.*:$)", re.MULTILINE)
 _TERM = re.compile(r"(?<!`)`([^`]+)`(?!`)")
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    r"""Return a table.
-
-    >>> print(table(["a", "b"], [["1", "x|y"]]))
-    | a | b |
-    |---|---|
-    | 1 | x\|y |
-    """
-    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in line] for line in (head, *rows)]
-    lines = [f"| {' | '.join(line)} |" for line in cells]
-    return "\n".join([lines[0], f"|{'---|' * len(head)}", *lines[1:]])
 
 
 def rst(docstring: str) -> str:

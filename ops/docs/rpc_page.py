@@ -1,10 +1,9 @@
 """The RPC, written from its types: the envelope, errors, and each method with parameters and result."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ops.docs.reference_pages import table
 from schemas.json_schema import TYPES, schema_file
 from schemas.messages.event import EVENTS
 from schemas.names import Names
@@ -38,6 +37,20 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "plan": {"instances": [{"id": "db-1", "cpu": 2, "memory": "10G"}], "prune": True, "prune_labels": {"app": "db"}},
 }
 """Params that a method takes; none for the others."""
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    r"""Return a table.
+
+    >>> print(table(["a", "b"], [["1", "x|y"]]))
+    | a | b |
+    |---|---|
+    | 1 | x\|y |
+    """
+    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in line] for line in (head, *rows)]
+    lines = [f"| {' | '.join(line)} |" for line in cells]
+    return "\n".join([lines[0], f"|{'---|' * len(head)}", *lines[1:]])
+
 
 HEAD = """# The RPC
 
