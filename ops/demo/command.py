@@ -5,9 +5,6 @@ as any program would: window tables from Redis, answers from the scorer. In the 
 of moves reduces its load. The output is readable without a terminal, too.
 """
 
-import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -15,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import redis
@@ -29,15 +26,16 @@ from rich.text import Text
 from ops.stack.servers.process import LocalError, wait_until
 from ops.stack.stack import Stack, StackSettings
 from ops.stack.up import Interrupts
-from ops.top.view import utilization
+from ops.top.view import Moment, cells, columns, reported, rows_of, utilization
 from schemas.names import Names
 from schemas.process.connections import CommonSettings
 from schemas.process.settings import load_settings, setting
 from schemas.process.tables import Column, Screen, table
-from schemas.resources import CPU, MEMORY, NIC
-from schemas.values.numbers import finite, number, size
-from scorer.client import Candidate, Client, WindwardError
-from scorer.commands.planning.rebalance_view import show
+from schemas.resources import CPU
+from schemas.values.numbers import number
+from scorer.client import Client, WindwardError
+from scorer.commands.placing.ranked import ranking
+from scorer.commands.planning.rebalance_view import plan_answer, show
 from scorer.commands.shared.show import ratio
 from scorer.live.windows_reader import read_windows
 from scorer.snapshot.arrays import Floats, Integers
@@ -46,15 +44,6 @@ from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import Wire
 
 SIMULATED = "sim-"
-BURST_MACHINES = [
-    Column("machine"), Column("cpu, 5 min"), Column("mean", 2), Column("std", 3), Column("cores", 2),
-    Column("memory", 1), Column("of", 4), Column("nic", 5), Column("1 h covered", 1),
-]  # fmt: skip
-RANKED = [
-    Column("machine"), Column("score"), Column("risk", 1),
-    *(Column(title, 2 + at) for at, title in enumerate(("cpu mean", "std", "request", "of"))),
-    *(Column(title, 2 + at) for at, title in enumerate(("memory mean", "std", "request", "of"))),
-]  # fmt: skip
 SPREAD = [
     Column("placed by"), Column("machines", 1), Column("most on one"), Column("fullest CPU"),
     Column("CPU std, fleet", 2),
@@ -62,42 +51,15 @@ SPREAD = [
 
 
 def machines_table(fleet: Snapshot, screen: Screen) -> str:
-    """Return this machine and the simulated ones of the highest, middle and lowest CPU utilization."""
-    rows = []
+    """Return this machine and the simulated ones of the highest, middle and lowest CPU load, as `windward top`."""
     simulated, own = split(fleet)
-    if fleet.windows_s and len(fleet.names):
-        order = simulated[np.argsort(utilization(fleet)[0, CPU, simulated])]
-        shown = order[[-1, -2, len(order) // 2, 1, 0]] if len(order) >= 5 else order
-        for row in (*own, *shown):
-            name = fleet.names[row] + (" (real)" if row in own else "")
-            rows.append([name, *_machine_cells(fleet, int(row))])
-    return table(BURST_MACHINES, rows, screen)
-
-
-def _machine_cells(fleet: Snapshot, row: int) -> list[str]:
-    mean, std = fleet.column("mean")[0, :, row], fleet.column("std")[0, :, row]
-    capacity = fleet.column("capacity")[:, row]
-    share = utilization(fleet)[0, :, row]
-    return [
-        ratio(finite(share[CPU])),
-        number(finite(mean[CPU])),
-        number(finite(std[CPU])),
-        number(finite(capacity[CPU]), 0),
-        size(finite(mean[MEMORY])),
-        size(finite(capacity[MEMORY])),
-        ratio(finite(share[NIC])),
-        ratio(finite(fleet.column("coverage")[-1, CPU, row])),
-    ]
-
-
-def ranked_cells(one: Candidate) -> list[str]:
-    cpu, memory = one.resources["cpu"], one.resources["memory"]
-    return [
-        *(one.machine, number(one.score), number(one.risk, 3)),
-        *(number(cpu[name]) for name in ("mean", "std", "request")),
-        number(cpu["allocatable"], 0),
-        *(size(memory[name]) for name in ("mean", "std", "request", "allocatable")),
-    ]
+    order = simulated[np.argsort(utilization(fleet)[0, CPU, simulated])] if fleet.windows_s else simulated
+    shown = order[[-1, -2, len(order) // 2, 1, 0]] if len(order) >= 5 else order
+    moment = Moment(time.time(), fleet.windows_s, rows_of(fleet, time.time()))
+    rows = [cells(moment.rows[row], reported(moment)) for row in (*own, *shown)]
+    for row in rows[: len(own)]:
+        row[0] += " (real)"
+    return table(columns(moment), rows, screen)
 
 
 def split(fleet: Snapshot) -> tuple[Integers, Integers]:
@@ -144,24 +106,6 @@ def spread(used: Floats, capacity: Floats, cpu: float, rows: Sequence[int]) -> S
     )
 
 
-def spread_cells(found: Spread) -> list[str]:
-    return [str(found.machines), str(found.most), ratio(found.highest), number(found.std, 3)]
-
-
-def least_used(used: Floats, capacity: Floats, instances: int) -> list[int]:
-    """Return the rows chosen by measured load alone, which does not change within a burst.
-
-    >>> least_used(np.array([2.0, 1.0]), np.array([4.0, 4.0]), 3)
-    [1, 1, 1]
-    """
-    return [int(np.argmin(used / capacity))] * instances
-
-
-def at_random(machines: int, instances: int) -> list[int]:
-    """Return rows chosen at random."""
-    return [int(row) for row in np.random.default_rng(1).integers(0, machines, instances)]
-
-
 HEAVY = 6
 """Number of the instances that overload a machine."""
 HOT = 1.02
@@ -172,59 +116,36 @@ NAMES_ALONE = "kubernetes"
 """A profile that compares requests alone, by which a deployer overloads a machine that is busy already."""
 
 
-class HotMachine(NamedTuple):
-    """Overloads one machine, makes a plan of moves, carries it out."""
+def cool(client: Client, fleet: Snapshot, screen: Screen, say: Callable[[str], None]) -> None:
+    """Overload one machine, make a plan of moves, carry it out; raises LocalError when the load is not lower then."""
+    machine, cores = hottest_to_be(fleet)
+    for nth in range(HEAVY):
+        placed = client.place(id=f"heavy-{nth}", machine=machine, cpu=cores, memory="1G", profile=NAMES_ALONE)
+        if not placed.machine:
+            raise LocalError(f"{machine} takes no instance: {placed.summary}")
+        client.confirm(f"heavy-{nth}")
+    say(f"{HEAVY} instances of {cores:g} cores were sent to {machine}, which was busy already.")
+    plan = plan_answer(client.rebalance(settings={"rest_s": 0}, timeout_s=PLAN_DEADLINE_S))  # they are new
+    say(show(plan, screen))
+    names = sorted({machine} | {one["target"] for one in plan["moves"]}, key=lambda name: name != machine)
+    before = _loads(client, names)
+    for one in plan["moves"]:
+        client.update(one["id"], machine=one["target"])
+    after = _loads(client, names)
+    rows = [
+        [name, ratio(before[name][0]), ratio(after[name][0]), str(before[name][1]), str(after[name][1])]
+        for name in names
+    ]
+    say(f"\ncarried out, each by: windward update ID --machine NAME ({len(plan['moves'])} of them)")
+    say(table(MACHINES, rows, screen))
+    if not after[machine][0] < before[machine][0]:
+        raise LocalError(f"the load of {machine} is not lower than before: {after[machine][0]:.0%}")
 
-    client: Client
-    redis_url: str
-    prefix: str
-    environ: Mapping[str, str]
 
-    def run(self, fleet: Snapshot, screen: Screen, say: Callable[[str], None]) -> None:
-        """Show it; raises LocalError when the plan does not reduce the load."""
-        machine, cores = hottest_to_be(fleet)
-        for nth in range(HEAVY):
-            placed = self.client.place(id=f"heavy-{nth}", machine=machine, cpu=cores, memory="1G", profile=NAMES_ALONE)
-            if not placed.machine:
-                raise LocalError(f"{machine} takes no instance: {placed.summary}")
-            self.client.confirm(f"heavy-{nth}")
-        say(f"{HEAVY} instances of {cores:g} cores were sent to {machine}, which was busy already.")
-        plan = self._plan()
-        say(show(plan, screen))
-        if not plan["moves"]:
-            raise LocalError("the plan moves nothing")
-        names = sorted({machine} | {one["target"] for one in plan["moves"]}, key=lambda name: name != machine)
-        before = self._loads(names)
-        for one in plan["moves"]:
-            self.client.update(one["id"], machine=one["target"])
-        after = self._loads(names)
-        rows = [
-            [name, ratio(before[name][0]), ratio(after[name][0]), str(before[name][1]), str(after[name][1])]
-            for name in names
-        ]
-        say("")
-        say(f"carried out, each by: windward update ID --machine NAME ({len(plan['moves'])} of them)")
-        say(table(MACHINES, rows, screen))
-        if not after[machine][0] < before[machine][0]:
-            raise LocalError(f"the load of {machine} is not lower than before: {after[machine][0]:.0%}")
-
-    def _plan(self) -> dict[str, Any]:
-        """Return the plan of ``windward rebalance --json``; without a rest time, since the instances are new."""
-        asking = ["--redis-url", self.redis_url, "--prefix", self.prefix]
-        command = [sys.executable, "-P", "-m", "ops.cli.main", "rebalance", "--json", "--rest-s", "0", *asking]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=PLAN_DEADLINE_S, check=False,
-            env={**os.environ, **self.environ},
-        )  # fmt: skip
-        if done.returncode:
-            raise LocalError(f"windward rebalance: {done.stderr.strip()}")
-        plan: dict[str, Any] = json.loads(done.stdout)
-        return plan
-
-    def _loads(self, names: list[str]) -> dict[str, tuple[float, int]]:
-        """Return the CPU load of machines as a decision sees it, as a share, and how many instances they have."""
-        rows = self.client.machines(names=names).machines
-        return {row.machine: (row.resources["cpu"]["utilization"] or 0.0, row.instances) for row in rows}
+def _loads(client: Client, names: list[str]) -> dict[str, tuple[float, int]]:
+    """Return the CPU load of machines as a decision sees it, as a share, and how many instances they have."""
+    rows = client.machines(names=names).machines
+    return {row.machine: (row.resources["cpu"]["utilization"] or 0.0, row.instances) for row in rows}
 
 
 def hottest_to_be(fleet: Snapshot) -> tuple[str, float]:
@@ -405,9 +326,7 @@ class Demo:
     def best_machines(self) -> None:
         """Rank the fleet for one request."""
         self._scene("where should 2 cores and 8 GB go?  windward rank --cpu 2 --memory 8G")
-        answer = self._client.rank(**REQUEST, top=8)
-        self._print(table(RANKED, [ranked_cells(one) for one in answer.candidates], self._screen))
-        self._console.print(answer.summary, markup=False)
+        self._print(ranking(self._client.rank(**REQUEST, top=8), self._screen))
 
     def refusals(self) -> None:
         """Rank a request that fits few machines, and one that fits none."""
@@ -429,8 +348,7 @@ class Demo:
     def hot_machine(self) -> None:
         """Overload a machine and reduce its load by a plan of moves."""
         self._scene("a hot machine, cooled by a plan: windward rebalance")
-        scene = HotMachine(self._client, self._stack.redis_url, self._settings.prefix, self._stack.environ)
-        scene.run(self._fleet(), self._screen, self._print)
+        cool(self._client, self._fleet(), self._screen, self._print)
 
 
 def burst(client: Client, fleet: Snapshot, request: Mapping[str, Any], count: int) -> tuple[list[list[str]], str]:
@@ -451,9 +369,10 @@ def burst(client: Client, fleet: Snapshot, request: Mapping[str, Any], count: in
     rows = [["before", "", "", "", number(spread(used, capacity, cores, []).std, 3)]]
     for name, chosen in (
         ("Windward", [row_of[machine] for machine in placed]),
-        ("chance", [int(fits[row]) for row in at_random(len(fits), count)]),
-        ("lowest measured CPU", least_used(used, capacity, count)),
+        ("chance", np.random.default_rng(1).choice(fits, count).tolist()),
+        ("lowest measured CPU", [int(np.argmin(used / capacity))] * count),  # it does not change within a burst
     ):
-        rows.append([name, *spread_cells(spread(used, capacity, cores, chosen))])
+        found = spread(used, capacity, cores, chosen)
+        rows.append([name, str(found.machines), str(found.most), ratio(found.highest), number(found.std, 3)])
     took = f"{took_s * 1000:.0f} ms, {count / took_s:.0f}/s through one client"
     return rows, f"{len(placed)} of {count} reserved in {took}; {answers[-1].summary}"

@@ -146,6 +146,7 @@ class Inspection:
 
     def __init__(self, settings: DoctorSettings) -> None:
         self._settings = settings
+        self._answer_s = min(settings.timeout, ANSWER_S_MAX)
         self._names: Names = settings.names
         self._replicas: int | None = None
         self._epoch = ""
@@ -213,19 +214,9 @@ class Inspection:
         return found + rules.version_findings(self._versions)
 
     def _connect(self, arguments: dict[str, Any]) -> redis.Redis:
-        retry = Retry(NoBackoff(), 0)
-        found: redis.Redis = connected(
-            redis.Redis,
-            **arguments,
-            socket_connect_timeout=CONNECT_S,
-            socket_timeout=self._answer_s,
-            retry=retry,
-        )
+        limits: dict[str, Any] = {"socket_connect_timeout": CONNECT_S, "socket_timeout": self._answer_s}
+        found: redis.Redis = connected(redis.Redis, **arguments, **limits, retry=Retry(NoBackoff(), 0))
         return found
-
-    @property
-    def _answer_s(self) -> float:
-        return min(self._settings.timeout, ANSWER_S_MAX)
 
     def _broker(self) -> list[Finding]:
         import logging

@@ -95,8 +95,9 @@ def page(row: MachineRow, screen: Screen | None = None) -> str:
         rows.append([name, *(ratio(terms.get(w)) if w == "utilization" else amount(name, terms.get(w)) for w in names)])
     titles = {"utilization": "used", "promised": "allocated"}
     columns = [Column("resource"), *(Column(titles.get(name, name)) for name in names)]
-    shown = [table(columns, rows, screen), *windows_table(row, screen), *_by_class(row.classes, screen)]
-    return "\n".join([*lines, *shown])
+    lines += [table(columns, rows, screen), *windows_table(row, screen)]
+    classes = [(name, resource, said) for name, of in row.classes.items() for resource, said in of.items()]
+    return "\n".join([*lines, *["", view(_CLASSES, classes, screen)] * bool(classes)])
 
 
 def share(value: float | None, whole: float | None) -> str:
@@ -118,14 +119,6 @@ def windows_table(row: MachineRow, screen: Screen | None) -> list[str]:
     columns = [Column("resource"), Column("window"), *(Column(what, 1) for what in _IN_WINDOW)]
     columns += [*(Column(f"{what} share") for what in _SHARES), Column("covered", 2)]
     return ["", table(columns, rows, screen)] if rows else []
-
-
-def _by_class(classes: Mapping[str, Mapping[str, Mapping[str, float | None]]], screen: Screen | None) -> list[str]:
-    """Return a table by class: usage, allocated, sum and limit; empty when the profile counts all classes as one."""
-    if not classes:
-        return []
-    rows = [(name, resource, said) for name, of in classes.items() for resource, said in of.items()]
-    return ["", view(_CLASSES, rows, screen)]
 
 
 def _notes(row: MachineRow) -> str:

@@ -1,6 +1,8 @@
 """The machines of an answer for people: one table, and the verdicts of filters and scores on some machines."""
 
+import sys
 from collections.abc import Callable, Mapping
+from textwrap import wrap
 from typing import Any
 
 import msgspec
@@ -69,22 +71,14 @@ def ranking(answer: RankResult, screen: Screen | None = None) -> str:
         lines.append(candidates(answer, screen))
     if explained:
         lines += ["", *in_words(answer, screen, explained[0])]
-    for machine in explained:
-        lines += [part for line in _explained(machine, answer) for part in _wrapped(line, screen)]
+    wide = screen.width if screen is not None and screen.width else sys.maxsize
+    for line in [line for machine in explained for line in _explained(machine, answer)]:
+        lines += wrap(line, wide, subsequent_indent=" " * 11, break_long_words=False, break_on_hyphens=False) or [line]
     if explained and answer.refusals:
         lines += ["", view(_REFUSALS, answer.refusals, screen)]
     lines += [""] * bool(explained) + [answer.summary]
     lines += [f"warning: {warning}" for warning in answer.warnings]
     return "\n".join(lines)
-
-
-def _wrapped(line: str, screen: Screen | None) -> list[str]:
-    """Return a line wrapped at words to fit the terminal; lines after the first are indented."""
-    if screen is None or screen.width is None or len(line) <= screen.width:
-        return [line]
-    import textwrap
-
-    return textwrap.wrap(line, screen.width, subsequent_indent=" " * 11, break_long_words=False, break_on_hyphens=False)
 
 
 def explained_only(answer: RankResult, machine: str = "") -> RankResult:

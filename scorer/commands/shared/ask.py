@@ -183,16 +183,11 @@ def client(settings: ClientSettings, url: str = "") -> Client:
     return kind(prefix=settings.prefix, timeout_s=settings.timeout, **arguments)
 
 
-def call(settings: ClientSettings, method: str, params: dict[str, Any]) -> Any:
-    """Return the scorer's answer; raise WindwardError."""
-    with client(settings) as scorer:
-        return scorer.call(method, params)
-
-
 def read(settings: ClientSettings, kind: type[_Kind], method: str, params: dict[str, Any]) -> _Kind:
     """Return the scorer's answer as the Struct of the method's result; raise WindwardError."""
     try:
-        return msgspec.convert(call(settings, method, params), kind)
+        with client(settings) as scorer:
+            return msgspec.convert(scorer.call(method, params), kind)
     except msgspec.ValidationError as error:
         raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
 

@@ -75,11 +75,7 @@ def backup(ledger: Ledger) -> Iterator[bytes]:
     position = f"{follower.epoch}-{follower.change}"
     yield _encode(Head(position=position, at=ledger.server_time_s(), instances=len(instances))) + b"\n"
     for one in instances.values():
-        state: Literal["confirmed", "reserved"] = "confirmed" if one.state == "confirmed" else "reserved"
-        record = _Record(
-            state=state, generation=one.generation, started_at=one.started_at, expires_at=one.expires_at,
-            request=one.request,
-        )  # fmt: skip
+        record = msgspec.convert(one, _Record, from_attributes=True)
         yield _encode({**msgspec.to_builtins(as_request(one, one.machine)), "record": record}) + b"\n"
 
 

@@ -34,7 +34,7 @@ def test_the_demo_shows_the_whole_stack_at_work(tmp_path):
         rf"{machines + 1} machines seen +windows covered: 5 min 100% +15 min 100% +60 min (99|100)%", shown
     )
     assert "(real)" in shown
-    assert re.search(r"machine +score +risk +cpu mean +std +request", shown)
+    assert re.search(r"machine +score +risk +cpu +cpu then", shown)
     assert re.search(rf"no machine fits +0/{machines + 1} feasible: \d+ ", shown)
     assert "50 of 50 reserved" in shown
     windward = re.search(r"^Windward +(\d+) +(\d+)", shown, re.MULTILINE)
