@@ -34,7 +34,7 @@ from ops.replay.traces.openb import Lives
 from ops.replay.traces.trace import Trace, part_of
 from ops.replay.workload import Workload, WorkloadError
 from ops.replay.worlds.workload_file import is_workload, read_workload, workload_name
-from ops.replay.worlds.worlds import Shape, build_world, with_batch
+from ops.replay.worlds.worlds import Shape, build_world, with_batch, with_roles
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.tables import readable, readable_lines, screen
 from scorer.ranking.inputs import by_class_filter
@@ -83,6 +83,7 @@ def worlds(settings: ReplaySettings, missing: list[str]) -> Iterator[Callable[[]
 
 def _made(settings: ReplaySettings, trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload:
     world = build_world(trace, lives, shape, seed)
+    world = with_roles(world, settings.roles) if settings.roles else world
     return with_batch(world, settings.batch, round(settings.batch_every / 60)) if settings.batch else world
 
 

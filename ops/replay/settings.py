@@ -67,6 +67,10 @@ class ReplaySettings:
     unlike: bool = setting(False, "machines of 8 to 128 cores in place of 16 to 96")
     peaks: bool = setting(False, "six businesses whose instances peak together and come in waves")
     grow: bool = setting(False, "instances grow from 0.3 to 1.7 of their usage over their life")
+    roles: Annotated[float, Meta(ge=0, le=1)] = setting(
+        0.0,
+        "clusters of three masters and replicas that use this share of a master: with moves, roles are exchanged, too",
+    )
     batch: Annotated[float, Meta(ge=0, le=10)] = setting(
         0.0, "add instances of class batch, of the same trace, that would ask for this share of the fleet's cores"
     )
@@ -111,6 +115,8 @@ class ReplaySettings:
     def __post_init__(self) -> None:
         if not self.sources and not (self.last or self.since or self.until):
             raise ValueError("sources: name a trace, a workload or a recording, or give last, since or until")
+        if self.roles and (self.batch or self.grow):
+            raise ValueError("roles: does not go together with batch and grow")
         if self.evict_profile and not self.evict:
             raise ValueError("evict_profile: give evict, too")
         for name, times in (

@@ -126,6 +126,8 @@ class Workload:
     """[K], or empty: no kinds."""
     labels: Sequence[Mapping[str, str]] = ()
     """[K], or empty: no labels."""
+    roles: Sequence[tuple[str, str]] = ()
+    """[K] cluster and role, or empty: of none."""
     classes: Sequence[str] = ()
     """[K] priority classes, or empty: all prod."""
     expected: Floats = field(default_factory=lambda: np.full((len(RESOURCES), 0), np.nan))
@@ -167,6 +169,8 @@ class Workload:
             given["kind"] = self.kinds[instance]
         if self.labels:
             given["labels"] = dict(self.labels[instance])
+        if self.roles:
+            given["cluster"], given["role"] = self.roles[instance]
         if self.classes:
             given["priority_class"] = self.classes[instance]
         return Request(id=self.instances[instance], **given)

@@ -15,6 +15,7 @@ With u(m, t) the CPU demand of machine m in minute t over its capacity:
 | emptied        | share of the machines that could be emptied (`emptied_share`), mean over some moments   |
 | mean           | mean of u; on machines of one size the same for all policies that place all instances at once |
 | moves          | instances moved, as a share of the live ones an hour                                         |
+| exchanges      | exchanges of roles, as a share of the live instances an hour                                 |
 | copying        | share of the machine-time in which a machine's network is full of the memory of moves        |
 | decision_ms    | mean time of a decision over the whole run; it depends on the computer                       |
 
@@ -88,6 +89,7 @@ def _figures(outcome: Outcome, first: int, last: int) -> Figures:
     asking = (workload.start >= first) & (workload.start < last) & (outcome.tries > 0)
     asked = max(int(asking.sum()), 1)
     moves = [move for minute, move in outcome.moves if first <= minute < last]
+    exchanges = sum(first <= minute < last for minute in outcome.exchanges)
     moments = range(first + min(EMPTIED_EVERY_MINUTES, last - first) // 2, last, EMPTIED_EVERY_MINUTES)
     return {
         "std": float(delivered.std(axis=0).mean()),
@@ -104,6 +106,7 @@ def _figures(outcome: Outcome, first: int, last: int) -> Figures:
         "moves": len(moves) / max(float(count.sum()) / 60, 1.0),
         "copying": 2 * sum(move.copy_minutes for move in moves) / demand.size,
         "decision_ms": float(outcome.decision_s.mean() * 1e3) if outcome.decision_s.size else 0.0,
+        **({"exchanges": exchanges / max(float(count.sum()) / 60, 1.0)} if workload.roles else {}),
         **further_figures(outcome, first, last),
         **class_figures(outcome, first, last),
     }

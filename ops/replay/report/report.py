@@ -37,11 +37,12 @@ LOAD = Shown(
     {
         "std": ".3f", "p99": ".2f", "hot80": ".2%", "hot90": ".2%", "hot100": ".2%", "lost": ".3%", "on_hot": ".2%",
         "refused_first": ".2%", "refusals": ".3f", "emptied": ".0%",
-        "moves": ".2%", "copying": ".2%", "decision_ms": ".2f",
+        "moves": ".2%", "exchanges": ".2%", "copying": ".2%", "decision_ms": ".2f",
     },
     {
         "on_hot": "instances on hot", "refused_first": "first tries refused", "refusals": "refusals each",
-        "emptied": "could be emptied", "moves": "moved an hour", "copying": "network full",
+        "emptied": "could be emptied", "moves": "moved an hour", "exchanges": "roles exchanged an hour",
+        "copying": "network full",
         "decision_ms": "ms a decision",
         "mem_std": "memory: std", "mem90": "memory above 90 %", "mem100": "memory above 100 %",
         "nic_std": "network: std", "nic90": "network above 90 %", "nic100": "network above 100 %",

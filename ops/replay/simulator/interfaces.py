@@ -75,11 +75,18 @@ class Move:
     """How long the copy takes: both machines carry the instance and the copying."""
 
 
+class Exchange(NamedTuple):
+    """An exchange of the roles of two running instances."""
+
+    instance: int
+    other: int
+
+
 class Mover(Protocol):
     """Moves running instances; called every `ROUND_MINUTES` of simulated time."""
 
-    def moves(self, moment: Moment) -> Sequence[Move]:
-        """Return what moves now."""
+    def moves(self, moment: Moment) -> Sequence[Exchange | Move]:
+        """Return what exchanges roles or moves now, in this order."""
 
 
 class Spell(NamedTuple):

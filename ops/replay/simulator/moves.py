@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ops.replay.simulator.interfaces import ROUND_MINUTES, Moment, Move
+from ops.replay.simulator.interfaces import ROUND_MINUTES, Exchange, Moment, Move
 from ops.replay.workload import MINUTE_S, Workload
 from schemas.resources import CPU, MEMORY
-from scorer.planning.balance.by_overload import rebalance
 from scorer.planning.balance.cost import memory_of
+from scorer.planning.balance.repair import by_overload
 from scorer.planning.drain.evicting import evicting
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.rebalance_section import COUNT_MAX
@@ -60,17 +60,20 @@ class Rebalancer:
         self._left = 0.0
         self._tables = Tables()
 
-    def moves(self, moment: Moment) -> list[Move]:
+    def moves(self, moment: Moment) -> list[Exchange | Move]:
         hourly = self._moving.share * len(moment.ledger.instances)
         self._left = min(self._left + hourly * ROUND_MINUTES / 60, max(hourly, 1.0))
-        if self._left < 1.0:
+        most, roles = min(int(self._left), COUNT_MAX), self._settings.roles
+        if not most and not roles:
             return []
-        settings = replace(self._settings, moves_max=min(int(self._left), COUNT_MAX))
+        settings = replace(self._settings, moves_max=max(most, self._settings.moves_max if roles else 1))
         inputs = moment.inputs(replace(self._profile, rebalance=settings), self._tables)
-        plan, snapshot = rebalance(inputs, nic_unknown=self._moving.copy_rate), moment.snapshot
-        self._left -= len(plan.steps)
-        found = []
-        for instance, step in zip(plan.instances, plan.steps, strict=True):
+        plan, snapshot = by_overload(inputs, nic_unknown=self._moving.copy_rate), moment.snapshot
+        self._left -= len(plan.steps[:most])
+        found: list[Exchange | Move] = [
+            Exchange(self._number[one.instance.id], self._number[one.other.id]) for one in plan.swaps
+        ]
+        for instance, step in zip(plan.instances[:most], plan.steps[:most], strict=True):
             number = self._number[instance.id]
             row = snapshot.roster.index[plan.machines[step.target]]
             found.append(Move(number, row, float(self._copy_minutes[number])))

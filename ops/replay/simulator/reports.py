@@ -56,7 +56,7 @@ class Reports:
         fleet, workload = self._fleet, self._fleet.workload
         running = fleet.running(minute)
         rows = fleet.machine_of[running]
-        demand = workload.usage.at(running, fleet.measured, minute)
+        demand = fleet.usage.at(running, fleet.measured, minute)
         given = demand * self._given(minute)[:, rows]
         system = (fleet.overhead[:, :, minute] * self._given(minute)).T.tolist()
         at, names = self._now_s(minute + 1), self._names

@@ -22,7 +22,7 @@ from time import perf_counter
 import msgspec
 import numpy as np
 
-from ops.replay.simulator.interfaces import ROUND_MINUTES, Evictor, Moment, Move, Mover, Policy, Spell
+from ops.replay.simulator.interfaces import ROUND_MINUTES, Evictor, Exchange, Moment, Move, Mover, Policy, Spell
 from ops.replay.simulator.learning import Learning, PredictedPeaks
 from ops.replay.simulator.measuring import Measuring
 from ops.replay.simulator.reports import Reports
@@ -51,6 +51,8 @@ class Outcome:
     """The reasons of first refusals with their counts, most frequent first."""
     moves: list[tuple[int, Move]] = field(default_factory=list)
     """Minute and move of each."""
+    exchanges: list[int] = field(default_factory=list)
+    """Minute of each exchange of roles."""
     evicted: list[Spell] = field(default_factory=list)
     """The stretch that each eviction ended."""
     learned: Learned | None = None
@@ -105,6 +107,7 @@ class _Simulation:
         """A heap of (minute, instance)."""
         self._seconds: list[float] = []
         self._moves: list[tuple[int, Move]] = []
+        self._exchanges: list[int] = []
         self._evicted: list[Spell] = []
 
     def run(self, progress: Callable[[int], None]) -> Outcome:
@@ -132,6 +135,7 @@ class _Simulation:
             decision_s=np.array(self._seconds),
             refusals=dict(self._policy.refusals.most_common()),
             moves=self._moves,
+            exchanges=self._exchanges,
             evicted=self._evicted,
             learned=self._measuring.learned,
         )
@@ -213,12 +217,23 @@ class _Simulation:
         self._release(minute)
         moment = self._moment(minute)
         for move in mover.moves(moment):
+            if isinstance(move, Exchange):
+                self._exchange(move, moment)
+                continue
             record = self._ledger.instances[self._workload.instances[move.instance]]
             machine, source = self._workload.machines[move.row], int(self._fleet.machine_of[move.instance])
             self._ledger.apply(copy_with(record, machine=machine, reserved_at=moment.now_s, started_at=moment.now_s))
             self._fleet.move(move.instance, move.row, minute)
             self._fleet.copying(move.instance, source, minute, move.copy_minutes, COPY_CORES)
             self._moves.append((minute, move))
+
+    def _exchange(self, pair: Exchange, moment: Moment) -> None:
+        records = [self._ledger.instances[self._workload.instances[one]] for one in pair]
+        swap = (records[0].id, records[1].id)
+        for one, other in (records, records[::-1]):
+            self._ledger.apply(copy_with(one, role=other.role, swap=swap, swapped_at=moment.now_s))
+        self._fleet.exchange(*pair, moment.minute)
+        self._exchanges.append(moment.minute)
 
 
 class Queue:

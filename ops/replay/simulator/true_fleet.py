@@ -4,6 +4,7 @@ The future load is known because the usage of each instance is. Compared policie
 load of a machine is the sum of the usage of its instances; demand beyond its capacity is lost.
 """
 
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
@@ -22,6 +23,8 @@ class Fleet:
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
+        self.usage = replace(workload.usage, scale=workload.usage.scale.copy())
+        """What each uses by its role now."""
         self.measured: Integers = np.flatnonzero(workload.measured)
         """Resources that are measured."""
         self.capacity: Floats = workload.capacity[self.measured]
@@ -53,8 +56,7 @@ class Fleet:
 
     def demand(self, instance: int, first: int, last: int) -> Floats:
         """Return [r, last - first]: the instance's usage of the measured resources."""
-        usage = self.workload.usage
-        return np.array([usage.of(instance, resource, first, last) for resource in self.measured])
+        return np.array([self.usage.of(instance, resource, first, last) for resource in self.measured])
 
     def place(self, instance: int, row: int, minute: int) -> None:
         """Start an instance on a machine; it ends when its life is over."""
@@ -68,6 +70,15 @@ class Fleet:
         self._add(instance, int(self.machine_of[instance]), minute, -1)
         self.machine_of[instance] = row
         self._add(instance, row, minute, 1)
+
+    def exchange(self, instance: int, other: int, minute: int) -> None:
+        """Let two running instances with the same readings exchange their roles, and so their shares of these."""
+        pair = [instance, other]
+        for one in pair:
+            self._add(one, int(self.machine_of[one]), minute, -1)
+        self.usage.scale[:, pair] = self.usage.scale[:, pair[::-1]]
+        for one in pair:
+            self._add(one, int(self.machine_of[one]), minute, 1)
 
     def evict(self, instance: int, minute: int) -> None:
         """End a running instance before its time."""

@@ -41,6 +41,7 @@ from ops.replay.workload import DAY_MINUTES, Growth, Usage, Workload, WorkloadEr
 from ops.replay.worlds.minutes import minute_readings
 from schemas.resources import CPU, MEMORY, NIC, RESOURCES
 from schemas.rpc.request import DECIMALS
+from scorer.ledger.record.instance import SHARD
 from scorer.snapshot.arrays import Floats, Integers
 
 MACHINE_CORES = (16.0, 32.0, 64.0, 96.0)
@@ -281,6 +282,32 @@ def _total(usage: Usage, resource: int, arrivals: _Arrivals, minutes: int) -> Fl
     ):
         total[first:last] += usage.of(instance, resource, first, last)
     return total
+
+
+def with_roles(world: Workload, share: float) -> Workload:
+    """Return the world as clusters of three masters and three replicas, which use this share of what the masters use.
+
+    Each instance is a master, with a replica beside it; both ask for half, and together use what the instance used.
+    """
+    of, usage = np.repeat(np.arange(len(world.instances)), 2), world.usage
+    replica = np.arange(of.size) % 2 == 1
+    names = ("master", "replica")
+    asked = world.asked[:, of]
+    asked[CPU] = np.round(asked[CPU] / 2, 3)
+    return replace(
+        world,
+        instances=[f"{world.instances[k]}-{names[r]}" for k, r in zip(of.tolist(), replica.tolist(), strict=True)],
+        asked=asked,
+        start=world.start[of],
+        life=world.life[of],
+        usage=replace(
+            usage, base=usage.base[of], length=usage.length[of], shift=usage.shift[of], most=usage.most[:, of],
+            scale=usage.scale[:, of] * np.where(replica, share, 1.0) / (1.0 + share),
+        ),
+        kinds=[world.kinds[k] for k in of.tolist()] if world.kinds else (),
+        labels=[{SHARD: str(k)} for k in of.tolist()],
+        roles=[(f"c{k // 3}", names[r]) for k, r in zip(of.tolist(), replica.tolist(), strict=True)],
+    )  # fmt: skip
 
 
 def with_batch(world: Workload, share: float, every: int = BURST_MINUTES) -> Workload:

@@ -10,7 +10,8 @@ from ops.replay.simulator.moves import Moving, Rebalancer, copy_minutes
 from ops.replay.simulator.policies import ProfilePolicy
 from ops.replay.simulator.simulation import simulate
 from ops.replay.simulator.true_fleet import Fleet
-from schemas.resources import MEMORY
+from ops.replay.worlds.worlds import with_roles
+from schemas.resources import CPU, MEMORY
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.ops.replay.small_worlds import small_world, world
 
@@ -104,3 +105,19 @@ def test_moves_that_cost_are_in_the_figures(limited):
     copied = sum(move.copy_minutes for minute, move in limited.moves if minute >= first)
     assert copied > 0
     assert measure(limited)["steady"]["copying"] == pytest.approx(2 * copied / utilization(limited)[:, first:].size)
+
+
+def test_roles_are_exchanged_before_an_instance_moves():
+    """A master and its replica exchange what they use from that minute on, and no load is lost; nothing moves."""
+    small = with_roles(small_world(machines=4, load=0.7, requests=0.9), 0.4)
+    assert small.request(0).role == "master"
+    assert {small.request(k).cluster for k in range(6)} == {"c0"}
+    assert small.usage.of(1, CPU, 0, 50) == pytest.approx(0.4 * small.usage.of(0, CPU, 0, 50))
+    outcome = moved(small, {"roles": True, "rest_s": 0.0, "gain_min": 0.0}, share=1e-9)
+    assert (len(outcome.moves), len(outcome.exchanges) > 3) == (0, True)
+    assert measure(outcome)["steady"]["exchanges"] > 0
+    whole = simulate(small, ProfilePolicy(load_profiles(()).choose("windward"))).fleet
+    ended = np.minimum(whole.end, small.minutes)
+    assert outcome.fleet.load.sum() == pytest.approx(
+        sum(small.usage.of(k, CPU, int(whole.placed[k]), int(ended[k])).sum() for k in range(len(ended))), rel=0.01
+    )
