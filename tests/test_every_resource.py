@@ -106,8 +106,8 @@ def test_a_resource_goes_all_the_way(name):
         np.testing.assert_allclose(windows.mean[row, [busy, calm]], [0.8 * whole, 0.2 * whole])
         assert np.isnan(windows.mean[row, without])
         assert windows.filled[row].tolist() == [window_s // 10, window_s // 10, 0]
-        np.testing.assert_allclose(snapshot.picked("max", windows)[row, calm], 0.25 * whole)
-        np.testing.assert_allclose(snapshot.picked("percentile", windows)[row, :, calm], [0.2 * whole] * 4)
+        np.testing.assert_allclose(windows.picked("max")[row, calm], 0.25 * whole)
+        np.testing.assert_allclose(windows.picked("percentile")[row, :, calm], [0.2 * whole] * 4)
         assert not windows.warming.any()
     np.testing.assert_allclose(snapshot.column("peak_today")[row, [busy, calm]], [0.8 * whole, 0.2 * whole])
     np.testing.assert_allclose(snapshot.allocatable[row, [busy, calm]], [whole, whole])

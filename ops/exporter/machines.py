@@ -127,9 +127,9 @@ def statistic(state: State, name: str, window_s: int) -> Floats:
     if name in ("mean", "std"):
         measured: Floats = getattr(view, name)
     elif name == "max":
-        measured = snapshot.picked("max", view)
+        measured = view.picked("max")
     else:
-        measured = snapshot.picked("percentile", view)[:, PERCENTILES.index(int(name[1:]))]
+        measured = view.picked("percentile")[:, PERCENTILES.index(int(name[1:]))]
     return measured * snapshot.inverse_allocatable
 
 

@@ -48,6 +48,12 @@ _SHOWN_BY = {
     "redis": "no exporter answers",
     "exporter": "no exporter answers",
     "process": "no process answers",
+    "planner": "no planner runs",
+    "record": "no recorder runs",
+    "load": "no load watcher runs",
+    "pods": "no pods are followed",
+    "extender": "no extender runs",
+    "evictor": "no evictor runs",
 }
 """Why a panel has no data unless it says another reason, by the second word of its first metric's name."""
 

@@ -22,11 +22,6 @@ from ops.grafana.panels import (
 )
 
 NO_BATCH = "no message came, or no stream worker answers"
-NO_RECORDER = "no recorder runs"
-NO_LOAD_WATCHER = "no load watcher runs"
-NO_PODS = "no pods are followed"
-NO_EXTENDER = "no extender runs"
-NO_EVICTOR = "no evictor runs"
 LAG: Steps = ((None, "green"), (10, "yellow"), (30, "red"))
 
 
@@ -299,127 +294,122 @@ def _recorder() -> list[Panel]:
     return [
         Figures(
             "Recorded since", "How far back the recording goes; the oldest files make room for new ones.",
-            [("time() - max(windward_record_oldest_timestamp_seconds)", "age")], "s", width=4, height=6, graph=False, empty=NO_RECORDER,
+            [("time() - max(windward_record_oldest_timestamp_seconds)", "age")], "s", width=4, height=6, graph=False,
         ),
         Figures(
             "Since the last entry", "One is written every minute (write_s).",
             [("time() - max(windward_record_last_entry_timestamp_seconds)", "age")], "s", width=4, height=6, decimals=0,
-            steps=((None, "green"), (180, "yellow"), (600, "red")), empty=NO_RECORDER,
+            steps=((None, "green"), (180, "yellow"), (600, "red")),
         ),
         Lines(
             "Size of the recording", "Bytes of all files, and what they may have (record_bytes).",
             [("max(windward_record_size_bytes)", "used"), ("max(windward_record_limit_bytes)", "limit")], "bytes",
-            height=6, empty=NO_RECORDER,
+            height=6,
         ),
         Lines(
             "Bytes recorded", "Written a second.",
-            [(rate("windward_record_written_bytes_total"), "written")], "Bps", height=6, empty=NO_RECORDER,
+            [(rate("windward_record_written_bytes_total"), "written")], "Bps", height=6,
         ),
         Lines(
             "Recorded", "A second: figures of machines (load) and instances (usage), changes of the ledger, decisions, entries.",
             [(rate("windward_record_figures_total", "kind"), "{{kind}}"),
              (rate("windward_record_changes_total"), "changes"),
              (rate("windward_record_decisions_total"), "decisions"),
-             (rate("windward_record_entries_total"), "entries")], "ops", height=6, empty=NO_RECORDER,
+             (rate("windward_record_entries_total"), "entries")], "ops", height=6,
         ),
         Lines(
             "Not recorded", "In five minutes: gaps by source, messages that Kafka had no longer, messages refused by reason.",
             [("sum by (source) (increase(windward_record_gaps_total[5m]))", "gap: {{source}}"),
              ("sum(increase(windward_record_lost_messages_total[5m]))", "lost messages"),
              ("sum by (reason) (increase(windward_record_messages_refused_total[5m]))", "refused: {{reason}}")],
-            "short", height=6, steps=NONE_IS_GOOD, empty=NO_RECORDER,
+            "short", height=6, steps=NONE_IS_GOOD,
         ),
         Lines(
             "Failed rounds of the recorder", "In five minutes, by part; and files removed to make room, which is no failure.",
             [("sum by (part) (increase(windward_record_failures_total[5m]))", "{{part}}"),
-             ("sum(increase(windward_record_removed_files_total[5m]))", "removed files")], "short", height=6, empty=NO_RECORDER,
+             ("sum(increase(windward_record_removed_files_total[5m]))", "removed files")], "short", height=6,
         ),
     ]  # fmt: skip
 
 
+def up(process: str, title: str, about: str) -> Figures:
+    """Return whether all processes of a kind are well."""
+    asked = [(f"min(windward_{process}_up)", process.replace("_", " "))]
+    yes = {"1": ("yes", "green"), "0": ("no", "red")}
+    return Figures(title, about, asked, "short", width=4, height=6, words=yes, graph=False)
+
+
 def _load_watcher() -> list[Panel]:
     return [
-        Figures(
-            "Load watcher reads Redis", "1 while the windows can be read; else it answers by the last known load.",
-            [("min(windward_load_watcher_up)", "load watcher")], "short", width=4, height=6,
-            words={"1": ("yes", "green"), "0": ("no", "red")}, graph=False, empty=NO_LOAD_WATCHER,
-        ),
+        up("load_watcher", "Load watcher reads Redis", "1 while the windows can be read; else it answers by the last known load."),
         Figures(
             "Age of the load", "Of the oldest node in the last answer; TargetLoadPacking adds what was placed since.",
             [("time() - min(windward_load_watcher_window_end_timestamp_seconds > 0)", "age")], "s", width=4, height=6,
-            decimals=0, steps=AGE, empty=NO_LOAD_WATCHER,
+            decimals=0, steps=AGE,
         ),
         Lines(
             "Nodes", "Of the last answer: listed, and left out without fresh data, which score 0.",
-            [("max by (state) (windward_load_watcher_nodes)", "{{state}}")], "short", height=6, empty=NO_LOAD_WATCHER,
+            [("max by (state) (windward_load_watcher_nodes)", "{{state}}")], "short", height=6,
         ),
         Lines(
             "Answers of the load watcher", "A second, by HTTP status; each plugin asks every 30 s. 503: no load is known.",
-            rates("windward_load_watcher_answers_total", "status"), "ops", height=6, empty=NO_LOAD_WATCHER,
+            rates("windward_load_watcher_answers_total", "status"), "ops", height=6,
         ),
     ]  # fmt: skip
 
 
 def _pods() -> list[Panel]:
     return [
-        Figures(
-            "Pods are followed", "1 while all who run it watch, or wait for the lease.",
-            [("min(windward_pods_up)", "pods")], "short", width=4, height=6,
-            words={"1": ("yes", "green"), "0": ("no", "red")}, graph=False, empty=NO_PODS,
-        ),
+        up("pods", "Pods are followed", "1 while all who run it watch, or wait for the lease."),
         Figures(
             "API server heard", "Since it said something to the one that leads; a bookmark comes each minute.",
             [("time() - max(windward_pods_heard_timestamp_seconds > 0)", "ago")], "s", width=4, height=6,
-            decimals=0, steps=((None, "green"), (150, "yellow"), (300, "red")), empty=NO_PODS,
+            decimals=0, steps=((None, "green"), (150, "yellow"), (300, "red")),
         ),
         Figures(
             "Leading and refused", "How many hold the lease, one a cluster; running pods that cannot be in the ledger.",
             [("sum(windward_pods_leads)", "lead"), ("max(windward_pods_refused)", "refused")], "short", width=4, height=6,
-            graph=False, empty=NO_PODS,
+            graph=False,
         ),
         Figures(
             "Nodes' facts", "Nodes whose labels, taints and room are in Redis; refused: what cannot be read; failed: writes in five minutes.",
             [("max(windward_pods_nodes)", "in Redis"), ("max(windward_pods_nodes_refused)", "refused"),
              ("sum(increase(windward_pods_nodes_failures_total[5m]))", "failed")], "short", width=4, height=6,
-            decimals=0, graph=False, empty=NO_PODS,
+            decimals=0, graph=False,
         ),
         Lines(
             "Changes from pods", "A second: instances confirmed, corrected and released.",
-            rates("windward_pods_changes_total", "change"), "ops", width=4, height=6, empty=NO_PODS,
+            rates("windward_pods_changes_total", "change"), "ops", width=4, height=6,
         ),
         Lines(
             "Lists of pods", "A second, by result, and how long the last one took; each error is followed by a list.",
             [*rates("windward_pods_lists_total", "result"), ("max(windward_pods_list_seconds)", "seconds")], "short",
-            width=4, height=6, empty=NO_PODS,
+            width=4, height=6,
         ),
     ]  # fmt: skip
 
 
 def _extender() -> list[Panel]:
     return [
-        Figures(
-            "Extender reads Redis", "1 while all extenders read windows and ledger; else the scheduler decides alone.",
-            [("min(windward_extender_up)", "extender")], "short", width=4, height=6,
-            words={"1": ("yes", "green"), "0": ("no", "red")}, graph=False, empty=NO_EXTENDER,
-        ),
+        up("extender", "Extender reads Redis", "1 while all extenders read windows and ledger; else the scheduler decides alone."),
         Lines(
             "Answers to the scheduler", "A second, by verb.",
-            rates("windward_extender_answers_total", "verb"), "ops", width=5, height=6, empty=NO_EXTENDER,
+            rates("windward_extender_answers_total", "verb"), "ops", width=5, height=6,
         ),
         Lines(
             "Neutral answers", "A second, by reason: nothing is scored or refused, and the scheduler decides alone.",
             [(f'sum by (result) (rate(windward_extender_answers_total{{result!="answered"}}{RATE}))', "{{result}}")],
-            "ops", width=5, height=6, empty=NO_EXTENDER,
+            "ops", width=5, height=6,
         ),
         Lines(
             "Time of a verb", "99th percentile and mean; after 200 ms the scheduler waits no longer.",
             [(f"histogram_quantile(0.99, {rate('windward_extender_seconds_bucket', 'verb, le')})", "{{verb}}"),
-             (f"{rate('windward_extender_seconds_sum')} / {rate('windward_extender_seconds_count')}", "mean")], "s", width=5, height=6, empty=NO_EXTENDER,
+             (f"{rate('windward_extender_seconds_sum')} / {rate('windward_extender_seconds_count')}", "mean")], "s", width=5, height=6,
         ),
         Lines(
             "Unknown nodes, refused binds", "A second: nodes asked about that have no agent; pods that were not bound, by reason; and the pods that count before they are in the ledger.",
             [(rate("windward_extender_unknown_nodes_total"), "unknown nodes"),
-             *rates("windward_extender_refused_binds_total", "reason"), ("sum(windward_extender_pending)", "pending")], "short", width=5, height=6, empty=NO_EXTENDER,
+             *rates("windward_extender_refused_binds_total", "reason"), ("sum(windward_extender_pending)", "pending")], "short", width=5, height=6,
         ),
     ]  # fmt: skip
 
@@ -450,27 +440,23 @@ def _processes() -> list[Panel]:
 
 def _evictor() -> list[Panel]:
     return [
-        Figures(
-            "Evictor well", "1 while all evictors can ask Redis, a scorer and the API server.",
-            [("min(windward_evictor_up)", "evictor")], "short", width=4, height=6,
-            words={"1": ("yes", "green"), "0": ("no", "red")}, graph=False, empty=NO_EVICTOR,
-        ),
+        up("evictor", "Evictor well", "1 while all evictors can ask Redis, a scorer and the API server."),
         Lines(
             "Evictions", "A second: pods evicted, and dry runs where there is no --apply.",
-            [(rate("windward_evictor_evicted_total"), "evicted"), (rate("windward_evictor_dry_runs_total"), "dry runs")], "ops", width=5, height=6, empty=NO_EVICTOR,
+            [(rate("windward_evictor_evicted_total"), "evicted"), (rate("windward_evictor_dry_runs_total"), "dry runs")], "ops", width=5, height=6,
         ),
         Lines(
             "Declined proposals", "A second, by reason; budget: a PodDisruptionBudget.",
-            rates("windward_evictor_declined_total", "reason"), "ops", width=5, height=6, empty=NO_EVICTOR,
+            rates("windward_evictor_declined_total", "reason"), "ops", width=5, height=6,
         ),
         Lines(
             "Replacements", "A second: to the held target, elsewhere, or not seen while it was held; and how many pods got the held node from the extender.",
             [*rates("windward_evictor_replaced_total", "where"),
-             (rate("windward_extender_steered_total"), "steered by the extender")], "ops", width=5, height=6, empty=NO_EVICTOR,
+             (rate("windward_extender_steered_total"), "steered by the extender")], "ops", width=5, height=6,
         ),
         Lines(
             "Open and waiting", "Evicted pods whose replacement was not seen yet, and proposals that wait, by reason.",
             [("sum(windward_evictor_open)", "open"), ("sum by (reason) (windward_evictor_waiting)", "{{reason}}")],
-            "short", width=5, height=6, empty=NO_EVICTOR,
+            "short", width=5, height=6,
         ),
     ]  # fmt: skip

@@ -27,7 +27,6 @@ QUEUE: Steps = ((None, "green"), (100, "yellow"), (1000, "red"))
 FEW: Steps = ((None, "green"), (0.01, "yellow"), (0.05, "red"))
 """For a share that is small while all is well."""
 NO_CHANCES = "nothing stated was watched for half an hour yet"
-NO_PLANNER = "no planner runs"
 NOT_ASKED = "nothing was asked, or no scorer answers"
 PLANNER_NOT_ASKED = "nothing was asked, or no planner runs"
 
@@ -157,24 +156,23 @@ def _rebalancing() -> list[Panel]:
         Lines(
             "Proposed moves", "A minute, by what became of them; none without a planner.",
             [(f"60 * sum by (outcome) (rate(windward_planner_proposals_total{RATE}))", "{{outcome}}")], "short",
-            empty=NO_PLANNER,
         ),
         Lines(
             "Open moves", "Proposed and not done: waiting for a program that moves instances, or taken by one.",
-            each("windward_planner_open and on (instance) (windward_planner_leads == 1)", "list"), "short", empty=NO_PLANNER,
+            each("windward_planner_open and on (instance) (windward_planner_leads == 1)", "list"), "short",
         ),
         Lines(
             "Expected overload", "Load above the limit in the mean, in machines of mean size, as the last round found it.",
             [("max(windward_planner_overload and on (instance) (windward_planner_leads == 1))", "overload")],
-            "short", empty=NO_PLANNER,
+            "short",
         ),
         Lines(
             "Rounds", "A minute: planned, waiting for the lease, failed.",
-            [(f"60 * sum by (result) (rate(windward_planner_rounds_total{RATE}))", "{{result}}")], "short", empty=NO_PLANNER,
+            [(f"60 * sum by (result) (rate(windward_planner_rounds_total{RATE}))", "{{result}}")], "short",
         ),
         Lines(
             "Age of the last plan", "Of the planner that leads.",
-            [("time() - max(windward_planner_round_timestamp_seconds > 0)", "age")], "s", empty=NO_PLANNER,
+            [("time() - max(windward_planner_round_timestamp_seconds > 0)", "age")], "s",
         ),
     ]  # fmt: skip
 

@@ -21,7 +21,7 @@ def instances_on(snapshot: Snapshot, ledger: LedgerView) -> tuple[list[Instance]
     instances = [one for one in ledger.instances.values() if one.machine in index]
     places = [index[one.machine] for one in instances]
     slots = [ledger.slot_of(one.id) for one in instances]
-    return instances, ledger.take(np.array(slots, np.int64), np.array(places, np.int64))
+    return instances, ledger.slots.take(np.array(slots, np.int64), np.array(places, np.int64))
 
 
 def may_move(instances: list[Instance], settings: Rebalancing, stay: Collection[str], now_s: float) -> Bools:

@@ -155,7 +155,7 @@ class Replies:
             self._metrics.malformed.inc()
             log.warning("scorer.query.malformed", extra={"values": {"query": repr(raw[:200])}})
             return None
-        if isinstance(query, Query) and query.method not in (known := self._service.methods):
+        if isinstance(query, Query) and query.method not in (known := self._service.METHODS):
             query = refusal(query.id, "UNIMPLEMENTED", f"method: {query.method!r} is none of {', '.join(known)}")
         elif isinstance(query, Query) and query.method in OPERATORS and not of_operators:
             query = refusal(query.id, "PERMISSION_DENIED", NOT_HERE.format(query.method))

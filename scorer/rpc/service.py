@@ -5,7 +5,7 @@ them to the planners' list.
 """
 
 import math
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
 import msgspec
@@ -64,10 +64,6 @@ class AnsweringService:
         self._updates = Updates(current, ledger)
 
     # ---- called by the loop
-
-    @property
-    def methods(self) -> Collection[str]:
-        return self.METHODS
 
     def reads(self) -> Sequence[Command]:
         """Return commands to send after the command that takes a query; their answers are given to `accept`."""

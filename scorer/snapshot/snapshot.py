@@ -199,11 +199,6 @@ class Snapshot:
         """
         return _window(self.columns, self.windows_s, name, place)
 
-    @staticmethod
-    def picked(name: str, windows: ChosenWindows) -> Floats:
-        """Return any other W column at the chosen windows: ``max`` [R, M], ``percentile`` [R, Q, M], ..."""
-        return windows.picked(name)
-
 
 def inverse_of(column: Floats) -> Floats:
     """Return 1 / x for each number; NaN for 0."""

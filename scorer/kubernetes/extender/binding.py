@@ -88,7 +88,7 @@ class Binder:
         began_s = self._clock()
         reserved = self._reserve(args, wanted)
         if self._clock() - began_s > SEND_S:
-            self._release(reserved)
+            self.release(reserved)
             raise Refused("ledger", "the ledger took too long")
         path = pod_path(args.pod_namespace, args.pod_name, f"/binding?timeout={ANSWER_S:.0f}s")
         try:
@@ -103,12 +103,12 @@ class Binder:
             node = self._pod(args).spec.node_name
         except Refused as refused:
             if refused.reason == "pod":
-                self._release(reserved)
+                self.release(reserved)
             raise
         if node == args.node:
             return
         if node or status in _REFUSED:
-            self._release(reserved)
+            self.release(reserved)
         if node:
             self._reserve_there(wanted, node)
             why = f"it is bound to {node}"
@@ -164,11 +164,8 @@ class Binder:
             (outcome,) = self._ledger.reserve([wanted._replace(instance=own)]).outcomes
         return outcome
 
-    def let_go(self, hold: Instance) -> None:
-        """Release the hold of the node for this pod, so that its amounts are free."""
-        self._release(hold)
-
-    def _release(self, reserved: Instance) -> None:
+    def release(self, reserved: Instance) -> None:
+        """Release a reservation for the pod, so that its amounts are free."""
         with suppress(*AWAY, UnknownFormat, redis.ResponseError):  # it ends by itself
             self._ledger.release(reserved.id, generation=reserved.generation)
 

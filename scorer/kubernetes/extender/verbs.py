@@ -155,7 +155,7 @@ class Verbs:
             if request is not None:  # else it is bound there already
                 wanted, held = self._reservation(request, args.node)
                 if held is not None and held.machine == args.node:
-                    self.binder.let_go(held)
+                    self.binder.release(held)
                 self.binder.bind(args, wanted)
         except Refused as refused:
             self.metrics.refused.labels(refused.reason).inc()

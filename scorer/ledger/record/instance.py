@@ -426,6 +426,11 @@ def moved_to(instance: Instance, machine: str, now_s: float) -> Instance:
     return copy_with(instance, machine=machine, state="reserved", reserved_at=now_s, started_at=0.0)
 
 
+def declared(amounts: Sequence[float]) -> dict[str, float]:
+    """Return limits or an expected use of a record by resource, without the -1 of those that have none."""
+    return {name: amount for name, amount in zip(RESOURCES, amounts, strict=False) if amount >= 0}
+
+
 def as_request(instance: Instance, machine: str = "") -> Request:
     """Return the request of an instance, for one machine ("": any).
 
@@ -433,9 +438,7 @@ def as_request(instance: Instance, machine: str = "") -> Request:
     """
     fields = {name: getattr(instance, name) for name in IN_BOTH}
     fields |= {name: amount for name, amount in zip(RESOURCES, instance.amounts, strict=True) if amount is not None}
-    for name in ("limits", "expected"):
-        declared = zip(RESOURCES, getattr(instance, name), strict=False)
-        fields[name] = {resource: amount for resource, amount in declared if amount >= 0}
+    fields |= {name: declared(getattr(instance, name)) for name in ("limits", "expected")}
     return Request(**fields, **as_fields(instance.rules), machine=machine)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from schemas.messages.sample import Rejected, check_machine_id
 from schemas.resources import RESOURCES
 from schemas.rpc.request import KEPT_FIELDS, InvalidRequest, read_request
-from scorer.ledger.record.instance import IN_BOTH, LIVE, Instance
+from scorer.ledger.record.instance import IN_BOTH, LIVE, Instance, declared
 from scorer.ledger.record.transition import Held, Outcome, Overtaken
 from scorer.ledger.record.units import too_large
 from scorer.ledger.store.scripts import Ledger
@@ -103,10 +103,7 @@ def read_instance(record: Any) -> Instance:
 def _of_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of ``instances`` as the original request."""
     found = {name: row[name] for name in (*RESOURCES, *IN_BOTH, "machine") if name in row} | (row.get("rules") or {})
-    for name in ("limits", "expected"):
-        declared = zip(RESOURCES, row.get(name, ()), strict=False)
-        found[name] = {resource: amount for resource, amount in declared if amount >= 0}
-    return found
+    return found | {name: declared(row.get(name, ())) for name in ("limits", "expected")}
 
 
 def difference(ledger: Mapping[str, Instance], found: Sequence[Instance], *, reservations: bool = False) -> Difference:

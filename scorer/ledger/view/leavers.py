@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Collection
 
 from scorer.ledger.record.instance import LIVE, Instance, copy_with
-from scorer.ledger.view.slots import PlacedInstances, Slots
-from scorer.snapshot.arrays import Integers
+from scorer.ledger.view.slots import Slots
 
 KEPT_S = 7_200.0
 """Twice the longest window, since windows end at a machine's newest sample, which may be late. As in ledger.lua."""
@@ -37,7 +36,7 @@ class Leavers:
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._slots = Slots(16)
+        self.slots = Slots(16)
         self._free: list[int] = []
         self._order: deque[tuple[float, int, str]] = deque()
         """End, slot and machine, in the order of arrival."""
@@ -48,30 +47,18 @@ class Leavers:
 
     def add(self, leaver: Instance, number: int) -> None:
         """Add a leaver of the machine with this number; drop those that ended more than `KEPT_S` before it."""
-        slot = self._free.pop() if self._free else self._slots.next()
-        self._slots.write(slot, leaver, number)
+        slot = self._free.pop() if self._free else self.slots.next()
+        self.slots.write(slot, leaver, number)
         self._order.append((leaver.ended_at, slot, leaver.machine))
         self._by_machine.setdefault(leaver.machine, {})[slot] = None
         while self._order and (len(self._order) > self._most or self._order[0][0] < leaver.ended_at - KEPT_S):
             _, oldest, machine = self._order.popleft()
-            self._slots.clear(oldest)
+            self.slots.clear(oldest)
             self._free.append(oldest)
             del self._by_machine[machine][oldest]
             if not self._by_machine[machine]:
                 del self._by_machine[machine]
 
-    @property
-    def slots(self) -> Slots:
-        return self._slots
-
     def slots_on(self, machine: str) -> Collection[int]:
         """Return the slots of a machine's leavers."""
         return self._by_machine.get(machine, {})
-
-    def all(self) -> tuple[Integers, Integers]:
-        """Return the slots in use, and the number of the machine of each."""
-        return self._slots.live()
-
-    def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
-        """Return the leavers in these slots as columns; ``rows``: the row of each one's machine."""
-        return self._slots.take(slots, rows)

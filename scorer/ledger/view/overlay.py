@@ -8,7 +8,7 @@ adding to the live view and removing again afterwards. After an exception, or on
 ledger that never was. The order of a machine's instances would change.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from scorer.ledger.record.facets import Avoiders, Facet, facets_of
 from scorer.ledger.record.instance import Instance, machines_of
@@ -25,7 +25,7 @@ class Overlay:
         self._start = base.position
         self._without: set[str] = set()
         self._missing: set[int] = set()
-        self._changes: list[Change] = []
+        self.changes: list[Change] = []
         self.counts: dict[tuple[str, frozenset[Facet]], int] = {}
         """How many instances with these facets a machine has more than in the view."""
         for instance_id in without:
@@ -82,7 +82,7 @@ class Overlay:
             self.take_out(instance_id)
 
     def _change(self, machine: str, slot: int, facets: frozenset[Facet]) -> None:
-        self._changes.append((machine, slot, facets))
+        self.changes.append((machine, slot, facets))
         count = self.counts.pop((machine, facets), 0) + (-1 if slot == GONE else 1)
         if count:
             self.counts[machine, facets] = count
@@ -125,13 +125,9 @@ class Overlay:
             yield from ((machine, -1, one) for machine in machines_of(one))
 
     @property
-    def changes(self) -> Sequence[Change]:
-        return self._changes
-
-    @property
     def position(self) -> int:
         """The number of changes, including the view's."""
-        return self._start + len(self._changes)
+        return self._start + len(self.changes)
 
 
 Readable = LedgerView | Overlay

@@ -15,8 +15,7 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.facets import Avoiders, Facet, alike, facets_of
 from scorer.ledger.record.instance import LIVE, Instance, arriving, kept_of, machines_of, rules_of
 from scorer.ledger.view.leavers import MOST, Leavers, left_behind
-from scorer.ledger.view.slots import PlacedInstances, Slots
-from scorer.snapshot.arrays import Integers
+from scorer.ledger.view.slots import Slots
 
 GONE = -1
 """In a `Change` in place of the slot: an instance left the machine."""
@@ -69,7 +68,7 @@ class LedgerView:
         self._by_machine: dict[str, dict[str, int]] = {}
         self._by_facet: dict[Facet, dict[str, None]] = {}
         self._avoiders = Avoiders()
-        self._slots = Slots(256)
+        self.slots = Slots(256)
         self._machine_names: tuple[str, ...] | None = ()
         self._changes: list[Change] = []
         self.leavers = Leavers(leavers_most)
@@ -125,9 +124,9 @@ class LedgerView:
         firsts, groups = alike(instances)
         machines = [one.machine for one in instances]
         slots = [self._free.pop() for _ in range(min(len(self._free), len(instances)))]
-        slots += self._slots.more(len(instances) - len(slots))
+        slots += self.slots.more(len(instances) - len(slots))
         numbers = [self.numbers.setdefault(machine, len(self.numbers)) for machine in machines]
-        self._slots.write_all(slots, instances, numbers, firsts, groups)
+        self.slots.write_all(slots, instances, numbers, firsts, groups)
         self.instances.update(by_id)
         facets = [facets_of(one) for one in firsts]
         members: list[dict[str, None]] = [{} for _ in firsts]
@@ -179,8 +178,8 @@ class LedgerView:
     def _sit(self, instance: Instance, facets: frozenset[Facet]) -> None:
         """Give an instance a slot on its machine."""
         machine = instance.machine
-        slot = self._free.pop() if self._free else self._slots.next()
-        self._slots.write(slot, instance, self.numbers.setdefault(machine, len(self.numbers)))
+        slot = self._free.pop() if self._free else self.slots.next()
+        self.slots.write(slot, instance, self.numbers.setdefault(machine, len(self.numbers)))
         if machine not in self._by_machine:
             self._by_machine[machine] = {}
             self._machine_names = None
@@ -200,7 +199,7 @@ class LedgerView:
         for machine in machines_of(instance):
             at_machine = self._by_machine[machine]
             slot = at_machine.pop(instance.id)
-            self._slots.clear(slot)
+            self.slots.clear(slot)
             self._free.append(slot)
             if not at_machine:
                 del self._by_machine[machine]
@@ -255,20 +254,9 @@ class LedgerView:
         """Return the slots of a live instance by machine: two while it moves."""
         return {machine: self._by_machine[machine][instance_id] for machine in machines_of(self.instances[instance_id])}
 
-    @property
-    def slots(self) -> Slots:
-        return self._slots
-
     def slot_of(self, instance_id: str) -> int:
         """Return the slot of a live instance on its present machine."""
         return self._by_machine[self.instances[instance_id].machine][instance_id]
-
-    def live(self) -> tuple[Integers, Integers]:
-        return self._slots.live()
-
-    def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
-        """Return the instances in these slots as columns; ``rows``: the row of each one's machine."""
-        return self._slots.take(slots, rows)
 
     # ---- reading: changes
 

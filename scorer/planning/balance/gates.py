@@ -83,8 +83,8 @@ def moved_lately(snapshot: Snapshot, ledger: LedgerView, placed: PlacedInstances
         for name, counts in zip(machines_of(one), (given, taken), strict=True):
             if name in index:
                 counts[index[name]] += 1
-    slots, numbers = ledger.leavers.all()
-    ended = ledger.leavers.take(slots, numbers).records["ended_at"]
+    slots, numbers = ledger.leavers.slots.live()
+    ended = ledger.leavers.slots.take(slots, numbers).records["ended_at"]
     late = (ended > now_s - HOUR_S) & (ended > 0)
     if not late.any():
         return Moved(len(under_way), given, taken)

@@ -18,7 +18,6 @@ instance whose memory takes the least time to copy. An instance moves once in a 
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 
@@ -29,48 +28,29 @@ from scorer.planning.balance.tentative import Draft
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 
-class Objective(Protocol):
-    """An objective of the search; a higher level or rise is worse."""
-
-    def levels(self, loads: Loads, overload: Floats) -> Floats:
-        """Return [M]: the level of each machine; the next source is the machine with the highest."""
-
-    def most(self, loads: Loads, level: float) -> float:
-        """Return a bound on the gain of one move from a machine with this level."""
-
-    def cut(self, loads: Loads, overload: Floats, source: int, usage: Floats) -> Floats:
-        """Return [n]: the fall of the source's part without each of n instances, their usage [K, n]."""
-
-    def added(self, loads: Loads, overload: Floats, after: Floats, usage: Floats) -> Floats:
-        """Return [M]: the rise of each target's part with an instance, usage [K]; ``after`` [M]: its overload then."""
-
-    def rise(self, loads: Loads, machines: Integers, usage: Floats, variance: Floats, more: Floats) -> Floats:
-        """Return [n]: the rise by ``more`` [K, n] on machines that also have an instance's usage and variance [K]."""
-
-
 class LeastOverload:
     """The mean of the load above the limit (`Loads.overload`), in machines of mean size."""
 
     def levels(self, loads: Loads, overload: Floats) -> Floats:
-        """Return [M]: the expected overload."""
+        """Return [M]: the expected overload; the next source is the machine with the highest."""
         return overload
 
     def most(self, loads: Loads, level: float) -> float:
-        """Return the level, since a move cannot reduce more than all of it."""
+        """Return a bound on the gain of a move from a machine with this level: a move reduces no more than all."""
         return level
 
     def cut(self, loads: Loads, overload: Floats, source: int, usage: Floats) -> Floats:
-        """Return [n]: the fall of the source's overload."""
+        """Return [n]: the fall of the source's overload without each of n instances, their usage [K, n]."""
         found: Floats = overload[source] - loads.without(source, usage)
         return found
 
     def added(self, loads: Loads, overload: Floats, after: Floats, usage: Floats) -> Floats:
-        """Return [M]: the rise of each target's overload."""
+        """Return [M]: the rise of each target with an instance, usage [K]; ``after`` [M]: its overload then."""
         found: Floats = after - overload
         return found
 
     def rise(self, loads: Loads, machines: Integers, usage: Floats, variance: Floats, more: Floats) -> Floats:
-        """Return [n]: the rise of the overload."""
+        """Return [n]: the rise by ``more`` [K, n] on machines that also have an instance's usage and variance [K]."""
         inverse = loads.inverse[:, machines]
         before = loads.utilization[:, machines] + usage[:, None] * inverse
         spread, size = loads.variance[:, machines] + variance[:, None] * inverse**2, loads.size[:, machines]
@@ -118,7 +98,7 @@ class LeastVariance:
         return found
 
 
-OBJECTIVES: dict[str, Objective] = {"overload": LeastOverload(), "variance": LeastVariance()}
+OBJECTIVES: dict[str, LeastOverload | LeastVariance] = {"overload": LeastOverload(), "variance": LeastVariance()}
 
 
 CANDIDATES = 4

@@ -9,7 +9,7 @@ import msgspec
 from schemas.resources import RESOURCES, UNITS
 from schemas.rpc.request import CHANGEABLE_FIELDS, KEPT_FIELDS, Request
 from schemas.values.numbers import size
-from scorer.ledger.record.instance import RULES, Instance, Rules
+from scorer.ledger.record.instance import RULES, Instance, Rules, declared
 from scorer.ledger.view.view import instance_of
 
 NOT_MOVED = CHANGEABLE_FIELDS
@@ -41,7 +41,7 @@ def changes(old: Instance, new: Instance) -> dict[str, Any]:
         if name == "amounts":
             found |= {r: b for r, a, b in zip(RESOURCES, before, after, strict=True) if a != b}
         elif name in ("limits", "expected"):
-            found[name] = _declared(after)
+            found[name] = declared(after)
         elif name == "rules":
             found |= {rule: b for rule, a, b in zip(RULES, before, after, strict=True) if a != b}
         else:
@@ -61,7 +61,7 @@ def restoring(old: Instance, parameters: Iterable[str]) -> dict[str, Any]:
         if name in RESOURCES:
             found[name] = old.amounts[RESOURCES.index(name)] or 0.0
         elif name in ("limits", "expected"):
-            found[name] = _declared(getattr(old, name))
+            found[name] = declared(getattr(old, name))
         else:
             found[name] = getattr(old.rules or Rules(), name) if name in RULES else getattr(old, name)
     return found
@@ -109,10 +109,6 @@ def grows(old: Instance, new: Instance) -> bool:
     """Return whether any amount or maxmemory rises, or a port is new."""
     more = any((b or 0.0) > (a or 0.0) for a, b in zip(old.amounts, new.amounts, strict=True))
     return more or new.maxmemory > old.maxmemory or bool({*new.ports} - {*old.ports})
-
-
-def _declared(amounts: Sequence[float]) -> dict[str, float]:
-    return {name: one for name, one in zip(RESOURCES, amounts, strict=False) if one >= 0}
 
 
 def _plain(name: str, instance: Instance) -> Any:

@@ -123,9 +123,9 @@ def groups_of(kind: str, octave: int) -> list[str]:
 
 def learn(before: Learned, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> Learned | None:
     """Return the learned value updated with the present reports of instances; None where there are none."""
-    index, (slots, numbers) = snapshot.roster.index, ledger.live()
+    index, (slots, numbers) = snapshot.roster.index, ledger.slots.live()
     rows = np.array([*(index.get(machine, -1) for machine in ledger.numbers), -1], np.int64)[numbers]
-    running = ledger.take(slots[rows >= 0], rows[rows >= 0])
+    running = ledger.slots.take(slots[rows >= 0], rows[rows >= 0])
     most = ABOVE_CAPACITY * np.fmin(believed_capacity(snapshot.capacity), np.inf)
     seen = measured_instances(snapshot, running, most)
     if seen is None:

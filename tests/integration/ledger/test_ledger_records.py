@@ -212,9 +212,9 @@ def run(ledger, instance_id, machine):
 def known(follower):
     """Return machine, start, end and cpu of every leaver that a scorer has."""
     leavers = follower.view.leavers
-    slots, numbers = leavers.all()
+    slots, numbers = leavers.slots.live()
     names = list(follower.view.numbers)
-    placed = leavers.take(slots, numbers)
+    placed = leavers.slots.take(slots, numbers)
     return {
         (names[number], placed.started_at[k], placed.records["ended_at"][k], placed.amounts[0, k])
         for k, number in enumerate(numbers.tolist())

@@ -143,7 +143,7 @@ def answered(scorer, raw):
 
 
 def _of_service(scorer, query):
-    if query.method not in scorer.service.methods:
+    if query.method not in scorer.service.METHODS:
         return "refused:UNIMPLEMENTED"
     try:
         result = scorer.answer(query)

@@ -81,9 +81,9 @@ def test_a_scorer_plans_nothing(scorer, method):
     """A planner has these methods, and none that changes what a scorer changes."""
     with pytest.raises(ForPlanners):
         run_to_end(scorer.service.steps(asked(method)))
-    assert method in scorer.planner.methods
-    assert set(scorer.planner.methods) <= set(ScorerService.METHODS)
-    assert not {"place", "confirm", "update", "release", "cordon", "uncordon"} & set(scorer.planner.methods)
+    assert method in scorer.planner.METHODS
+    assert set(scorer.planner.METHODS) <= set(ScorerService.METHODS)
+    assert not {"place", "confirm", "update", "release", "cordon", "uncordon"} & set(scorer.planner.METHODS)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ class Wire:
 
 
 class Service:
-    methods: tuple[str, ...] = ("place",)
+    METHODS: tuple[str, ...] = ("place",)
 
     def steps(self, query):
         return b"1"
@@ -153,7 +153,7 @@ class Lists(Wire):
 
 
 class OfOperators(Service):
-    methods = ("place", "cordon")
+    METHODS = ("place", "cordon")
 
 
 def test_operators_queries_are_taken_one_after_the_other():
@@ -202,7 +202,7 @@ def test_an_operators_method_on_the_ordinary_list_is_refused():
 
 
 class Leaves(Service):
-    methods = ("drain", "rank")
+    METHODS = ("drain", "rank")
 
     def steps(self, query):
         raise ForPlanners
@@ -267,7 +267,7 @@ def test_a_planner_takes_one_query_of_each_list_at_a_time():
 class Stepwise:
     """Answers a query in as many steps as its id says, and one more; notes the steps and what was closed."""
 
-    methods = ("place", "rank")
+    METHODS = ("place", "rank")
 
     def __init__(self):
         self.done = []

@@ -247,8 +247,8 @@ def test_a_placed_instance_is_expected_to_use_what_its_request_was(asked):
     of = estimate(added({}, measured(kinds, rng.uniform(0, 1, 80), np.arange(80) % 20, cores=cores), ["a", "b"], 0.0))
     requests = [Request(id=f"i{n}", cpu=size or None, kind=kind) for n, (kind, size) in enumerate(asked)]
     view = LedgerView([instance_of(each, "m1", 0.0) for each in requests])
-    slots, _ = view.live()
-    placed = of.of_records(view.take(slots, np.zeros(slots.size, np.int64)).records)[CPU]
+    slots, _ = view.slots.live()
+    placed = of.of_records(view.slots.take(slots, np.zeros(slots.size, np.int64)).records)[CPU]
     known = {each.id: cpu_of(of, each) for each in requests}
     assert sorted(placed.tolist()) == pytest.approx(sorted(known.values()))
     for each in requests:
@@ -273,9 +273,9 @@ def test_an_instance_without_a_kind_is_like_those_that_say_the_same(said, part):
     of = estimate(added({}, measured(kinds * 40, use, np.arange(120) % 20), kinds, 0.0))
     request = Request(**{"id": "i1", "cpu": 4.0, **said})
     view = LedgerView([instance_of(request, "m1", 0.0)])
-    slots, _ = view.live()
+    slots, _ = view.slots.live()
     wanted = pytest.approx(4 * (part or of.learned_of("cpu", Request())[0]), rel=0.05)
-    placed = view.take(slots, np.zeros(1, np.int64)).records
+    placed = view.slots.take(slots, np.zeros(1, np.int64)).records
     assert [cpu_of(of, request), of.of_records(placed)[CPU, 0]] == [wanted] * 2
 
 
@@ -299,7 +299,7 @@ def test_one_size_is_in_the_octave_of_the_column(cores):
 
 def test_a_fleet_without_reports_has_no_measured_instances():
     state = fleet(machine("m1"))
-    placed = state.ledger.take(*(np.zeros(0, np.int64),) * 2)
+    placed = state.ledger.slots.take(*(np.zeros(0, np.int64),) * 2)
     assert measured_instances(state.snapshot, placed, np.full((R, 1), np.inf)) is None
     assert learn(Learned(), state.snapshot, state.ledger, state.now_s) is None
 

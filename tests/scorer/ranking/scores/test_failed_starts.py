@@ -83,7 +83,7 @@ def test_a_view_that_is_read_anew_has_them():
     view, anew = LedgerView(), LedgerView([], [one])
     view.apply(one)
     assert view.failures == anew.failures == {"m": (1.0, 50.0)}
-    assert anew.leavers.all()[0].size == 0
+    assert anew.leavers.slots.live()[0].size == 0
     assert view.failed_starts("m", 50.0 + HALF_LIFE_S) == 0.5
     assert view.failed_starts("other", 50.0) == 0.0
 
