@@ -17,20 +17,8 @@ from ops.stack.servers.local import LocalValkey
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.integration.observe.test_exporter import get
-from tests.kubernetes import test_trimaran
+from tests.kubernetes import processes, test_trimaran
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.processes import (
-    CORES,
-    MANIFESTS,
-    REQUESTS,
-    Kubelets,
-    agents,
-    entry,
-    follower,
-    make_nodes,
-    settle,
-    value,
-)
 from tests.kubernetes.service import Service
 from tests.kubernetes.test_trimaran import BINARY
 from tests.support.extender_process import extender
@@ -48,21 +36,26 @@ class Scene:
     """A cluster of 200 nodes, whose load grows with what is bound to them."""
 
     cluster: Cluster
-    kubelets: Kubelets
+    kubelets: processes.Kubelets
     plain_s: float = 0.0
     """How long a pod took without an extender."""
 
     def load(self):
         """Return the load of each node: one of its own, and a tenth of a core for each of its pods."""
         seen = Counter(node for nodes in list(self.kubelets.bound.values()) for node in nodes)
-        return {node: 0.1 + 0.005 * (place % 60) + seen[node] * 0.1 / CORES for place, node in enumerate(NODES)}
+        return {
+            node: 0.1 + 0.005 * (place % 60) + seen[node] * 0.1 / processes.CORES for place, node in enumerate(NODES)
+        }
 
     def make(self, scheduler, pods):
         with ThreadPoolExecutor(4) as threads:
             each = range(pods)
             list(
                 threads.map(
-                    lambda n: self.cluster.make_pod(f"{scheduler}-{n}", REQUESTS, {}, schedulerName=scheduler), each
+                    lambda n: self.cluster.make_pod(
+                        f"{scheduler}-{n}", processes.REQUESTS, {}, schedulerName=scheduler
+                    ),
+                    each,
                 )
             )
 
@@ -75,9 +68,9 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
     """One for all modes; a scheduler without an extender has placed as many pods on it."""
-    with Cluster(BINARY, tmp_path_factory.mktemp("cluster")) as cluster, Kubelets(cluster) as kubelets:
-        make_nodes(cluster, NODES)
-        cluster.apply(*(MANIFESTS / name for name in ("pods.yaml", "extender-bind/rights.yaml")))
+    with Cluster(BINARY, tmp_path_factory.mktemp("cluster")) as cluster, processes.Kubelets(cluster) as kubelets:
+        processes.make_nodes(cluster, NODES)
+        cluster.apply(*(processes.MANIFESTS / name for name in ("pods.yaml", "extender-bind/rights.yaml")))
         made = Scene(cluster, kubelets)
         cluster.schedule([{"schedulerName": "plain"}], name="plain")
         began_s = time.monotonic()
@@ -108,16 +101,16 @@ def test_none_is_lost_and_none_doubled(mode, scene, names, tmp_path, told):
     follows = cluster.flags_of("windward-pods")
     with ExitStack() as parts:
         valkey = parts.enter_context(LocalValkey(directory=tmp_path / "valkey"))
-        parts.enter_context(agents(valkey.url, names, scene.load))
+        parts.enter_context(processes.agents(valkey.url, names, scene.load))
         ledger = Ledger(Wire({"url": valkey.url}), names)
         parts.callback(ledger.wire.close)
-        followers = [parts.enter_context(follower(valkey.url, names, follows)) for _ in range(2)]
+        followers = [parts.enter_context(processes.follower(valkey.url, names, follows)) for _ in range(2)]
         flags = ["--mode", mode, *(account if mode == "bind" else [])]
         extenders = [parts.enter_context(extender(valkey.url, names, *flags)) for _ in range(2)]
         for _, _, page in extenders:
             eventually(lambda page=page: get(f"{page}/ready")[0] == 200)
         service = parts.enter_context(Service([port for _, port, _ in extenders]))
-        cluster.schedule([{"schedulerName": "windward"}], [entry(service.port, mode)], name="second")
+        cluster.schedule([{"schedulerName": "windward"}], [processes.entry(service.port, mode)], name="second")
         parts.callback(scene.empty)
         parts.callback(cluster.unschedule, "second")
 
@@ -136,11 +129,11 @@ def test_none_is_lost_and_none_doubled(mode, scene, names, tmp_path, told):
         eventually(lambda: len(bound) == PODS, 120)
         took_s = (time.monotonic() - began_s) / PODS
 
-        settled_s = settle(ledger, cluster)
+        settled_s = processes.settle(ledger, cluster)
         assert len(cluster.running()) == PODS
         assert {len(nodes) for nodes in bound.values()} == {1}
         verb = "bind" if mode == "bind" else "prioritize"
-        assert value(extenders[1][2], "windward_extender_answers_total", verb=verb, result="answered") > 0
+        assert processes.value(extenders[1][2], "windward_extender_answers_total", verb=verb, result="answered") > 0
         told(
             f"{mode}: {1e3 * took_s:.1f} ms a pod with two kills and {FROZEN_S:g} s without Redis, "
             f"{1e3 * scene.plain_s:.1f} without an extender; equal after {settled_s:.1f} s"
@@ -148,5 +141,5 @@ def test_none_is_lost_and_none_doubled(mode, scene, names, tmp_path, told):
 
 
 def leader(followers):
-    (found,) = (process for process, page in followers if value(page, "windward_pods_leads"))
+    (found,) = (process for process, page in followers if processes.value(page, "windward_pods_leads"))
     return found

@@ -164,55 +164,52 @@ def test_who_follows_pods_may_list_and_watch_them():
     assert [name for name, each in OBJECTS.items() if each["kind"] == "ClusterRole"] == ["ClusterRole/windward-pods"]
 
 
-def test_the_extender_that_binds_may_read_a_pod_and_bind_it():
-    """By the component alone, which changes a container that there is; without it there is no token."""
-    folder = FOLDER / "extender-bind"
-    component = read_yaml((folder / "kustomization.yaml").read_text())
-    account, role, binding = read_all_yaml((folder / component["resources"][0]).read_text())
-    assert [(one["resources"], one["verbs"]) for one in role["rules"]] == [
-        (["pods"], ["get"]), (["pods/binding"], ["create"]),
-    ]  # fmt: skip
+def component_of(name):
+    """Return a component and its objects, which the API takes."""
+    component = read_yaml((FOLDER / name / "kustomization.yaml").read_text())
+    objects = [one for file in component["resources"] for one in read_all_yaml((FOLDER / name / file).read_text())]
+    for version in VERSIONS:
+        for each in objects:
+            kubernetes_validate.validate(each, version, strict=True)
+    return component, objects
+
+
+def account_with(objects, *rights):
+    """Return the name of the account that has these rights and no other."""
+    account, role, binding = objects
+    assert [(one["resources"], one["verbs"]) for one in role["rules"]] == list(rights)
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert [one["name"] for one in binding["subjects"]] == [account["metadata"]["name"]]
-    patch = read_yaml((folder / component["patches"][0]["path"]).read_text())
+    return account["metadata"]["name"]
+
+
+def test_the_extender_that_binds_may_read_a_pod_and_bind_it():
+    """By the component alone, which changes a container that there is; without it there is no token."""
+    component, objects = component_of("extender-bind")
+    patch = read_yaml((FOLDER / "extender-bind" / component["patches"][0]["path"]).read_text())
     base = WORKLOADS[f"{patch['kind']}/{patch['metadata']['name']}"]
     (changed,), (container,) = pod(patch)["containers"], pod(base)["containers"]
     assert changed["name"] == container["name"]
     assert [one["name"] for one in changed["env"]] == ["WINDWARD_MODE"]
     assert "WINDWARD_MODE" in [one["name"] for one in container["env"]]
-    assert pod(patch)["serviceAccountName"] == account["metadata"]["name"]
-    for version in VERSIONS:
-        for each in (account, role, binding):
-            kubernetes_validate.validate(each, version, strict=True)
+    account = account_with(objects, (["pods"], ["get"]), (["pods/binding"], ["create"]))
+    assert pod(patch)["serviceAccountName"] == account
 
 
 def test_the_evictor_may_read_a_pod_and_evict_it():
     """By the component alone, and by dry run until that is changed; its settings are settings of the command."""
-    folder = FOLDER / "evictor"
-    component = read_yaml((folder / "kustomization.yaml").read_text())
-    account, role, binding, workload = (
-        one for name in component["resources"] for one in read_all_yaml((folder / name).read_text())
-    )
-    assert [(one["resources"], one["verbs"]) for one in role["rules"]] == [
-        (["pods"], ["get"]), (["pods/eviction"], ["create"]),
-    ]  # fmt: skip
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    assert [one["name"] for one in binding["subjects"]] == [account["metadata"]["name"]]
+    _, (*granted, workload) = component_of("evictor")
+    account = account_with(granted, (["pods"], ["get"]), (["pods/eviction"], ["create"]))
     spec = pod(workload)
     (container,) = spec["containers"]
-    assert (spec["serviceAccountName"], container["args"]) == (account["metadata"]["name"], ["evictor"])
+    assert (spec["serviceAccountName"], container["args"]) == (account, ["evictor"])
     environ = {one["name"]: one["value"] for one in container["env"] if not one["name"].endswith("_FILE")}
     assert not load_settings(EvictorSettings, "evictor", [], environ).apply
-    for version in VERSIONS:
-        for each in (account, role, binding, workload):
-            kubernetes_validate.validate(each, version, strict=True)
 
 
 def test_the_second_scheduler_is_configured_as_the_page_says():
     """It has the rights of Kubernetes' own scheduler, the lease that its configuration names, and files that it has."""
-    folder = FOLDER / "second-scheduler"
-    component = read_yaml((folder / "kustomization.yaml").read_text())
-    objects = [one for name in component["resources"] for one in read_all_yaml((folder / name).read_text())]
+    _, objects = component_of("second-scheduler")
     (text,) = (one["data"]["config.yaml"] for one in objects if one["kind"] == "ConfigMap")
     assert f"```yaml\n{text}```" in (ROOT / "docs/kubernetes.md").read_text()
     configuration = read_yaml(text)
@@ -227,9 +224,6 @@ def test_the_second_scheduler_is_configured_as_the_page_says():
     mounts = {one["mountPath"] for one in container["volumeMounts"]}
     assert {str(Path(file).parent) for file in configuration["extenders"][0]["tlsConfig"].values()} <= mounts
     assert str(Path(container["args"][0].partition("=")[2]).parent) in mounts
-    for version in VERSIONS:
-        for each in objects:
-            kubernetes_validate.validate(each, version, strict=True)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

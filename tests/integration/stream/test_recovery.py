@@ -32,6 +32,14 @@ MACHINES = 20 if os.environ.get("WINDWARD_TEST_KAFKA") == "apache" else 8
 """Each sends a sample a slot."""
 
 
+def begun(pipeline, slots, folded):
+    """Return samples of so many slots, the first of them folded, and the worker that did it."""
+    samples, worker = make_samples(MACHINES, slots), pipeline.start_worker()
+    pipeline.publish(samples[: folded * MACHINES])
+    pipeline.await_folded(folded * MACHINES)
+    return samples, worker
+
+
 @pytest.mark.broker
 def test_a_worker_killed_in_mid_batch(pipeline):
     """A kill -9 while samples flow: the next worker goes on from the state's own offset."""
@@ -50,10 +58,7 @@ def test_a_worker_killed_in_mid_batch(pipeline):
 @pytest.mark.slow
 def test_windows_never_go_back_when_a_worker_is_killed(pipeline):
     """The next one reads the log from the base on: what a reader sees of a machine only grows until all is exact."""
-    samples = make_samples(MACHINES, 300)
-    first = pipeline.start_worker()
-    pipeline.publish(samples[: 100 * MACHINES])
-    pipeline.await_folded(100 * MACHINES)
+    samples, first = begun(pipeline, 300, 100)
     for slot in range(100, 130):  # some writes of changes after the last base
         pipeline.publish(samples[slot * MACHINES : (slot + 1) * MACHINES])
     pipeline.await_folded(130 * MACHINES)
@@ -77,10 +82,7 @@ def test_windows_never_go_back_when_a_worker_is_killed(pipeline):
 @pytest.mark.slow
 def test_a_paused_worker_that_wakes_after_losing_its_partitions(pipeline):
     """SIGSTOP beyond the session timeout, another worker takes over, SIGCONT: nothing is set back or lost."""
-    samples = make_samples(MACHINES, 300)
-    first = pipeline.start_worker()
-    pipeline.publish(samples[: 150 * MACHINES])
-    pipeline.await_folded(150 * MACHINES)
+    samples, first = begun(pipeline, 300, 150)
     pipeline.publish(samples[150 * MACHINES : 170 * MACHINES])
     first.pause()
     second = pipeline.start_worker()
@@ -97,10 +99,7 @@ def test_a_paused_worker_that_wakes_after_losing_its_partitions(pipeline):
 @pytest.mark.slow
 def test_workers_that_join_and_leave_under_load(pipeline):
     """A second worker joins, the first leaves, while samples flow."""
-    samples = make_samples(MACHINES, 300)
-    first = pipeline.start_worker()
-    pipeline.publish(samples[: 75 * MACHINES])
-    pipeline.await_folded(75 * MACHINES)
+    samples, first = begun(pipeline, 300, 75)
     pipeline.start_worker()
     for slot in range(75, 225, 15):
         pipeline.publish(samples[slot * MACHINES : (slot + 15) * MACHINES])
@@ -114,10 +113,7 @@ def test_workers_that_join_and_leave_under_load(pipeline):
 @pytest.mark.slow
 def test_redis_away_while_samples_flow(pipeline, store):
     """Without Redis the worker lives on; with an empty one it goes on by itself."""
-    samples = make_samples(MACHINES, 200)
-    worker = pipeline.start_worker()
-    pipeline.publish(samples[: 100 * MACHINES])
-    pipeline.await_folded(100 * MACHINES)
+    samples, worker = begun(pipeline, 200, 100)
     store.kill()
     pipeline.publish(samples[100 * MACHINES :])
     await_condition(lambda: "stream.redis.away" in worker.output_end(50), "the worker notices")
@@ -129,10 +125,7 @@ def test_redis_away_while_samples_flow(pipeline, store):
 @pytest.mark.slow
 def test_redis_full_while_samples_flow(pipeline, store):
     """A server that refuses every write costs nothing: the worker lives on, and writes all of it when there is room."""
-    samples = make_samples(MACHINES, 200)
-    worker = pipeline.start_worker()
-    pipeline.publish(samples[: 100 * MACHINES])
-    pipeline.await_folded(100 * MACHINES)
+    samples, worker = begun(pipeline, 200, 100)
     with redis.Redis.from_url(store.url) as admin:
         admin.config_set("maxmemory", "1")
         pipeline.publish(samples[100 * MACHINES :])
@@ -147,10 +140,7 @@ def test_redis_full_while_samples_flow(pipeline, store):
 @pytest.mark.slow
 def test_redis_restored_from_an_older_dump(pipeline, store):
     """An older dump is found by its offset: the running worker writes over it, a new one reads the rest again."""
-    samples = make_samples(MACHINES, 300)
-    worker = pipeline.start_worker()
-    pipeline.publish(samples[: 100 * MACHINES])
-    pipeline.await_folded(100 * MACHINES)
+    samples, worker = begun(pipeline, 300, 100)
     await_condition(lambda: _save(store), "a dump")
     older = shutil.copy(store.dump_file, store.dump_file.with_suffix(".older"))
     pipeline.publish(samples[100 * MACHINES : 200 * MACHINES])
@@ -176,10 +166,7 @@ def test_redis_restored_from_an_older_dump(pipeline, store):
 @pytest.mark.slow
 def test_the_broker_restarted_and_the_topic_made_again(pipeline):
     """A new topic under the old name is read from its start onto the state that is there."""
-    samples = make_samples(MACHINES, 200)
-    pipeline.start_worker()
-    pipeline.publish(samples[: 100 * MACHINES])
-    pipeline.await_folded(100 * MACHINES)
+    samples, _ = begun(pipeline, 200, 100)
     pipeline.broker.restart()
     pipeline.forget_producer()
     if not pipeline.broker.keeps_topics:

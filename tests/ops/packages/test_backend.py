@@ -5,16 +5,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-from ops.packages.backend import (
-    ADDED_TO_CHECKOUT,
-    COMPILED,
-    HELD_BY_AGENT,
-    of_platform,
-    published,
-    record_row,
-    rewrite,
-    without_siblings,
-)
+from ops.packages import backend
 from ops.packages.compiler import KERNEL, LIBRARY
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +24,7 @@ def wheel(folder, files):
     with zipfile.ZipFile(path, "w") as whole:
         for name, content in files.items():
             whole.writestr(name, content)
-        whole.writestr(RECORD, "".join(",".join(record_row(*one)) + "\n" for one in files.items()))
+        whole.writestr(RECORD, "".join(",".join(backend.record_row(*one)) + "\n" for one in files.items()))
     return path
 
 
@@ -54,31 +45,31 @@ def test_a_published_wheel_leaves_out_what_the_others_hold(tmp_path):
         "scorer/client/call.py",
     )
     path = wheel(tmp_path, dict.fromkeys((*names, METADATA), b"x"))
-    rewrite(path, published)
+    backend.rewrite(path, backend.published)
     files = content(path)
     assert set(files) == {"streams/worker/app.py", "scorer/client/__init__.py", METADATA, RECORD}
     assert b"windward_client" in files["scorer/client/__init__.py"]
-    expected = [",".join(record_row(name, files[name])) for name in files if name != RECORD] + [f"{RECORD},,"]
+    expected = [",".join(backend.record_row(name, files[name])) for name in files if name != RECORD] + [f"{RECORD},,"]
     assert sorted(files[RECORD].decode().splitlines()) == sorted(expected)
 
 
 def test_a_wheel_of_a_platform_has_its_library_and_its_tag(tmp_path):
-    assert str(KERNEL / LIBRARY) == COMPILED
+    assert str(KERNEL / LIBRARY) == backend.COMPILED
     said = b"Root-Is-Purelib: true\nTag: py3-none-any\n"
-    plain = wheel(tmp_path, {COMPILED: b"of this machine", "w-1.dist-info/WHEEL": said})
-    of_one = of_platform(plain, b"of one", "linux_x86_64")
-    found = of_platform(of_one, b"of another", "musllinux_1_2_aarch64")
+    plain = wheel(tmp_path, {backend.COMPILED: b"of this machine", "w-1.dist-info/WHEEL": said})
+    of_one = backend.of_platform(plain, b"of one", "linux_x86_64")
+    found = backend.of_platform(of_one, b"of another", "musllinux_1_2_aarch64")
     assert found.name == "w-1-py3-none-musllinux_1_2_aarch64.whl"
-    assert content(found)[COMPILED] == b"of another"
+    assert content(found)[backend.COMPILED] == b"of another"
     assert content(found)["w-1.dist-info/WHEEL"] == b"Root-Is-Purelib: false\nTag: py3-none-musllinux_1_2_aarch64\n"
-    assert content(of_one)[COMPILED] == b"of one"
+    assert content(of_one)[backend.COMPILED] == b"of one"
 
 
 def test_a_checkout_requires_no_sibling_and_has_the_client(tmp_path):
     """Only those two requirements are gone; the module of the client is there."""
     metadata = b"Name: windward\nRequires-Dist: windward-agent==0.1.0\nRequires-Dist: redis<9\n"
     path = wheel(tmp_path, {METADATA: metadata, "finder.py": b""})
-    rewrite(path, without_siblings, ADDED_TO_CHECKOUT)
+    backend.rewrite(path, backend.without_siblings, backend.ADDED_TO_CHECKOUT)
     files = content(path)
     assert files[METADATA] == b"Name: windward\nRequires-Dist: redis<9\n"
     assert b"import scorer.client" in files["windward_client/__init__.py"]
@@ -94,13 +85,13 @@ def test_a_checkout_is_a_folder_on_the_path():
 
 def test_an_extra_of_ours_is_no_sibling():
     line = b'Requires-Dist: windward[stream]; extra == "local"\n'
-    assert without_siblings(METADATA, line) == line
+    assert backend.without_siblings(METADATA, line) == line
 
 
 def test_what_one_leaves_out_the_other_holds():
     """The backend drops what the agent's project takes in, and it requires both at its own version."""
     taken = PROJECTS["windward-agent"]["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    assert {name.rstrip("/") for name in HELD_BY_AGENT} == set(taken.values())
+    assert {name.rstrip("/") for name in backend.HELD_BY_AGENT} == set(taken.values())
     version = PROJECTS["windward"]["project"]["version"]
     for sibling in ("windward-agent", "windward-client"):
         assert PROJECTS[sibling]["project"]["version"] == version

@@ -9,21 +9,9 @@ import redis
 from textual.widgets import DataTable, Input, Static
 
 from ops.demo.command import spread
+from ops.top import view
 from ops.top.app import TopApp
 from ops.top.settings import TopSettings
-from ops.top.view import (
-    Decision,
-    Moment,
-    Row,
-    as_json,
-    cells,
-    chosen,
-    columns,
-    decision_lines,
-    frame,
-    reported,
-    rows_of,
-)
 from schemas.process.tables import Screen
 from schemas.tables.partition_windows import PartitionWindows
 from schemas.tables.window_table import decode_table
@@ -36,7 +24,7 @@ WINDOWS_S = (300, 900, 3600)
 
 def row(machine, cpu, *, memory=0.5, age_s=3.0, disk=None):
     rest = {"nic": 0.1, "disk": disk}
-    return Row(machine, (cpu, cpu, cpu), 0.05, (memory, memory, memory), rest, 0.2, cpu, age_s)
+    return view.Row(machine, (cpu, cpu, cpu), 0.05, (memory, memory, memory), rest, 0.2, cpu, age_s)
 
 
 ROWS = [
@@ -44,9 +32,9 @@ ROWS = [
     row("rack-1-node-00002", 0.9),
     row("rack-2-node-00003", 0.5, age_s=90, disk=0.7),
 ]
-MOMENT = Moment(
+MOMENT = view.Moment(
     now_s=1_000.0, windows_s=WINDOWS_S, rows=ROWS, std={"cpu": (0.1, 0.1, 0.1)}, waiting=2, scorers=1,
-    decisions=[Decision(990.0, "db-1 on rack-1-node-00001, 3/3 feasible")],
+    decisions=[view.Decision(990.0, "db-1 on rack-1-node-00001, 3/3 feasible")],
 )  # fmt: skip
 
 
@@ -132,11 +120,11 @@ def test_at_80_columns_the_age_is_whole_beside_a_scroll_bar():
 def test_refusals_are_said_once_while_they_stay_the_same():
     """A newer decision with the same ones has said them."""
     decisions = [
-        Decision(990.0, "b on m", "3 stale"),
-        Decision(980.0, "a on m", "3 stale"),
-        Decision(970.0, "c", "1 x"),
+        view.Decision(990.0, "b on m", "3 stale"),
+        view.Decision(980.0, "a on m", "3 stale"),
+        view.Decision(970.0, "c", "1 x"),
     ]
-    lines = decision_lines(replace(MOMENT, decisions=decisions), 5)
+    lines = view.decision_lines(replace(MOMENT, decisions=decisions), 5)
     assert [line.split("  ")[-1] for line in lines] == ["b on m: 3 stale", "a on m", "c: 1 x"]
 
 
@@ -167,17 +155,17 @@ def test_a_search_field_is_there_only_while_it_is_asked_for():
 def test_a_resource_that_no_machine_reports_has_no_column():
     """Where some do, the others have none; as JSON each row has every resource."""
     without = replace(MOMENT, rows=ROWS[:2])
-    assert "disk" not in [column.title for column in columns(without)]
-    assert len(columns(without)) == len(cells(ROWS[0], reported(without)))
-    assert cells(ROWS[0], reported(MOMENT))[-5:-3] == ["10%", "-"]
-    assert cells(ROWS[2], reported(MOMENT))[-5:-3] == ["10%", "70%"]
-    assert [(one["nic"], one["disk"]) for one in as_json(MOMENT)["rows"]] == [(0.1, None), (0.1, None), (0.1, 0.7)]
+    assert "disk" not in [column.title for column in view.columns(without)]
+    assert len(view.columns(without)) == len(view.cells(ROWS[0], view.reported(without)))
+    assert view.cells(ROWS[0], view.reported(MOMENT))[-5:-3] == ["10%", "-"]
+    assert view.cells(ROWS[2], view.reported(MOMENT))[-5:-3] == ["10%", "70%"]
+    assert [(one["nic"], one["disk"]) for one in view.as_json(MOMENT)["rows"]] == [(0.1, None), (0.1, None), (0.1, 0.7)]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_frame_fits(width):
     """Figures, machines, decisions as text; names and the shortest windows stay."""
-    shown = frame(MOMENT, chosen(MOMENT, "cpu"), Screen(width), machines=2, decisions=5)
+    shown = view.frame(MOMENT, view.chosen(MOMENT, "cpu"), Screen(width), machines=2, decisions=5)
     table = [line for line in shown.splitlines() if "rack-1-node-00002" in line or "cpu 5m" in line]
     assert len(table) == 2
     assert all(len(line) <= width for line in table)
@@ -187,8 +175,8 @@ def test_a_frame_fits(width):
 
 def test_an_empty_fleet_is_shown(tmp_path):
     """Before the first sample; before the first answer of Redis nothing is said of the fleet."""
-    assert "0 machines" in frame(Moment(1.0), [], Screen(80), machines=5, decisions=5)
-    unread = frame(Moment(0.0), [], Screen(80), machines=5, decisions=5)
+    assert "0 machines" in view.frame(view.Moment(1.0), [], Screen(80), machines=5, decisions=5)
+    unread = view.frame(view.Moment(0.0), [], Screen(80), machines=5, decisions=5)
     assert unread.startswith("reading the fleet")
     assert "0 machines" not in unread
 
@@ -203,7 +191,7 @@ def test_every_machine_of_a_large_fleet_has_a_risk():
     used = np.linspace(0.0, 1.2, count)
     raw = window_table([f"m{n:04d}" for n in range(count)], utilization=used, capacity=(16.0, 64e9))
     blank = window_table(["blank"], capacity=(np.nan, np.nan, np.nan), partition=1)
-    rows = rows_of(built(raw, blank), now_s=0.0)
+    rows = view.rows_of(built(raw, blank), now_s=0.0)
     assert len(rows) == count + 1
     for at in (0, 700, count - 1):
         sigma = min(0.1 * used[at], 1.0)
@@ -212,7 +200,7 @@ def test_every_machine_of_a_large_fleet_has_a_risk():
     assert [rows[at].soon for at in (0, count - 1)] == pytest.approx([0.0, 1.0])
     assert rows[700].soon == pytest.approx(chances(margins(used[700:701], used[700:701], 0.1 * used[700:701])).item())
     assert rows[-1].soon is None
-    assert rows_of(built(), now_s=0.0) == []
+    assert view.rows_of(built(), now_s=0.0) == []
 
 
 def test_the_spread_of_a_burst_on_one_machine_and_on_all():

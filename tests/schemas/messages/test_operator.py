@@ -2,20 +2,12 @@
 
 import pytest
 
-from schemas.messages.operator import (
-    DEFAULT,
-    InvalidOperatorFacts,
-    OperatorFacts,
-    Taint,
-    effective,
-    known_operator_facts,
-    read_operator_facts,
-)
+from schemas.messages import operator
 
 
 def test_an_operators_entry_lies_over_the_default():
     """Key by key, groups of thresholds as a whole, taints together, cordon if either."""
-    default = read_operator_facts(
+    default = operator.read_operator_facts(
         {
             "labels": {"a": "1", "b": "1"},
             "thresholds": {"cpu": 0.5, "memory": 0.6},
@@ -23,16 +15,16 @@ def test_an_operators_entry_lies_over_the_default():
             "taints": [{"key": "t"}],
         }
     )
-    own = read_operator_facts(
+    own = operator.read_operator_facts(
         {"labels": {"b": "2"}, "thresholds": {"cpu": 0.9}, "cordon": True, "taints": [{"key": "u"}]}
     )
-    both = effective({DEFAULT: default, "m": own}, "m")
+    both = operator.effective({operator.DEFAULT: default, "m": own}, "m")
     assert both.labels == {"a": "1", "b": "2"}
     assert both.thresholds == {"cpu": 0.9}
     assert both.reserve == {"memory": 8e9}
     assert [taint.key for taint in both.taints] == ["t", "u"]
     assert both.cordon
-    assert effective({DEFAULT: default}, "other") == default
+    assert operator.effective({operator.DEFAULT: default}, "other") == default
 
 
 @pytest.mark.parametrize(
@@ -47,8 +39,8 @@ def test_an_operators_entry_lies_over_the_default():
     ],
 )
 def test_an_operators_entry_that_cannot_be_read_is_named(entry, field):
-    with pytest.raises(InvalidOperatorFacts, match=field):
-        read_operator_facts(entry)
+    with pytest.raises(operator.InvalidOperatorFacts, match=field):
+        operator.read_operator_facts(entry)
 
 
 KEPT = {"cordon": True, "labels": {"rack": "a"}, "taints": [{"key": "spare"}]}
@@ -67,10 +59,10 @@ KEPT = {"cordon": True, "labels": {"rack": "a"}, "taints": [{"key": "spare"}]}
 )
 def test_what_is_known_of_an_entry_is_read(name, more, problems):
     """The rest is told; a cordon, a label and a taint beside it hold."""
-    with pytest.raises(InvalidOperatorFacts):
-        read_operator_facts(KEPT | more)
-    facts, unread = known_operator_facts(KEPT | more)
-    assert (facts.cordon, facts.labels, facts.taints) == (True, {"rack": "a"}, (Taint(key="spare"),)), name
+    with pytest.raises(operator.InvalidOperatorFacts):
+        operator.read_operator_facts(KEPT | more)
+    facts, unread = operator.known_operator_facts(KEPT | more)
+    assert (facts.cordon, facts.labels, facts.taints) == (True, {"rack": "a"}, (operator.Taint(key="spare"),)), name
     assert len(unread) == len(problems)
     assert all(word in said for word, said in zip(problems, unread, strict=True)), unread
     assert facts.capacity == ({"cpu": 4.0} if "capacity" in more else {})
@@ -78,6 +70,6 @@ def test_what_is_known_of_an_entry_is_read(name, more, problems):
 
 @pytest.mark.parametrize("value", [7, None, [], "x"])
 def test_what_is_no_entry_says_nothing(value):
-    facts, unread = known_operator_facts(value)
-    assert facts == OperatorFacts()
+    facts, unread = operator.known_operator_facts(value)
+    assert facts == operator.OperatorFacts()
     assert len(unread) == 1

@@ -11,20 +11,8 @@ from schemas.messages.sample import InstanceMeans, InstanceReport
 from schemas.resources import RESOURCES as ALL
 from schemas.tables.instance_table import pair_name
 from schemas.tables.window_table import decode_table
+from scorer.classes import prediction
 from scorer.classes.class_usage import LastReports
-from scorer.classes.prediction import (
-    BUCKETS,
-    COLD_S,
-    EXPIRES_S,
-    PREDICTED,
-    RESOURCES,
-    STARTS,
-    Histograms,
-    Peaks,
-    add,
-    bucket_of,
-    quantile,
-)
 from scorer.snapshot.rules import Roster
 from scorer.snapshot.usages import Usages, UsageTable, pair_digest
 from streams.fold.instance_usage import InstanceUsage
@@ -44,7 +32,7 @@ def used(prod, system=1.0):
 
 def learned(days, prod=4.0, name="m"):
     """Histograms of a machine whose prod uses as much all the time, and when they were last looked at."""
-    found, now_s = Histograms(), START_S
+    found, now_s = prediction.Histograms(), START_S
     for step in range(int(days * 86_400 / STEP_S) + 1):
         now_s = START_S + step * STEP_S
         found.look([name], used(prod), CAPACITY, now_s)
@@ -55,19 +43,19 @@ def test_a_peak_is_believed_after_a_day_and_while_it_is_looked_at():
     """Before, and half an hour after the last look, nothing is predicted; nor of a machine that was never seen."""
     roster = Roster(("other", "m"))
     young, now_s = learned(0.9)
-    assert np.isnan(Peaks(young.peaks()).of(roster, np.full(2, now_s))).all()
+    assert np.isnan(prediction.Peaks(young.peaks()).of(roster, np.full(2, now_s))).all()
     old, now_s = learned(1.0)
-    peaks = Peaks(old.peaks())
-    found = peaks.of(roster, np.full(2, now_s + EXPIRES_S))
+    peaks = prediction.Peaks(old.peaks())
+    found = peaks.of(roster, np.full(2, now_s + prediction.EXPIRES_S))
     assert np.isnan(found[:, :, 0]).all()
     assert found[:, :, 1] == pytest.approx(np.array([[0.4, 0.4], [0.1, 0.1]]), rel=0.06)
-    assert np.isnan(peaks.of(roster, np.full(2, now_s + EXPIRES_S + 1))).all()
-    assert now_s - START_S == COLD_S
+    assert np.isnan(peaks.of(roster, np.full(2, now_s + prediction.EXPIRES_S + 1))).all()
+    assert now_s - START_S == prediction.COLD_S
 
 
 def test_a_report_counts_once():
     """Looked at again it changes nothing, nor does an older one; a machine without one is not predicted."""
-    found = Histograms()
+    found = prediction.Histograms()
     ends = np.array([START_S])
     found.look(["m"], used(4.0), CAPACITY, START_S + 20, ends)
     once = found.stored()
@@ -87,20 +75,20 @@ def test_a_peak_of_yesterday_fades():
     for step in range(24):  # two busy hours of a day
         found.look(["m"], used(9.0), CAPACITY, now_s + step * STEP_S)
     roster, at = Roster(("m",)), np.array([now_s + 24 * STEP_S])
-    assert Peaks(found.peaks()).of(roster, at)[0, 0, 0] > 0.85
+    assert prediction.Peaks(found.peaks()).of(roster, at)[0, 0, 0] > 0.85
     for step in range(3 * 288):
         found.look(["m"], used(2.0), CAPACITY, float(at[0]) + step * STEP_S)
-    assert Peaks(found.peaks()).of(roster, at + 3 * 86_400)[0, 0, 0] < 0.25
+    assert prediction.Peaks(found.peaks()).of(roster, at + 3 * 86_400)[0, 0, 0] < 0.25
 
 
 @given(st.lists(st.floats(0.0, 15.0), min_size=1, max_size=30), st.lists(st.floats(0.0, 15.0), max_size=5))
 def test_what_was_stored_goes_on_as_if_nothing_had_happened(before, after):
     """Another scorer that takes over finds the same peaks, within a bucket."""
-    whole, now_s = Histograms(), START_S
+    whole, now_s = prediction.Histograms(), START_S
     for prod in before:
         now_s += STEP_S
         whole.look(["m"], used(prod), CAPACITY, now_s)
-    other = Histograms.restored(whole.stored())
+    other = prediction.Histograms.restored(whole.stored())
     for prod in after:
         now_s += STEP_S
         for each in (whole, other):
@@ -112,32 +100,32 @@ def test_what_was_stored_goes_on_as_if_nothing_had_happened(before, after):
 
 def test_machines_come_and_go():
     """A new one gets a row, one that nobody reports keeps its own for four days, and each its own figures."""
-    found = Histograms()
+    found = prediction.Histograms()
     found.look(["a", "b"], np.concatenate([used(1.0), used(8.0)], axis=2), np.repeat(CAPACITY, 2, axis=1), START_S)
     found.look(["b", "c"], np.concatenate([used(8.0), used(2.0)], axis=2), np.repeat(CAPACITY, 2, axis=1), START_S + 60)
     assert found.names == ["a", "b", "c"]
     found.look(["c"], used(2.0), CAPACITY, START_S + 5 * 86_400)
     assert found.names == ["c"]
-    assert found.weights.shape == (len(PREDICTED), RESOURCES, found.weights.shape[2], 1)
+    assert found.weights.shape == (len(prediction.PREDICTED), prediction.RESOURCES, found.weights.shape[2], 1)
 
 
 def test_what_is_not_measured_is_not_learned():
     """Of a machine whose usage, or whose capacity, is not known nothing is kept."""
-    found = Histograms()
+    found = prediction.Histograms()
     found.look(["m"], used(np.nan), CAPACITY, START_S)
     found.look(["n"], used(1.0), np.full_like(CAPACITY, np.nan), START_S)
     found.look(["o"], used(1.0), np.zeros_like(CAPACITY), START_S)
     assert found.names == []
-    assert Peaks(found.peaks()).of(Roster(("m",)), np.array([START_S])).shape == (2, 2, 1)
+    assert prediction.Peaks(found.peaks()).of(Roster(("m",)), np.array([START_S])).shape == (2, 2, 1)
 
 
 @pytest.mark.parametrize("raw", [None, b"", b"garbage", b"WINDTBL\x01" + bytes(20)])
 def test_what_cannot_be_read_is_nothing(raw):
-    assert Histograms.restored(raw).names == []
-    assert np.isnan(Peaks(raw).of(Roster(("m",)), np.array([START_S]))).all()
+    assert prediction.Histograms.restored(raw).names == []
+    assert np.isnan(prediction.Peaks(raw).of(Roster(("m",)), np.array([START_S]))).all()
     other, _ = learned(0.0)
-    assert Histograms.restored(other.peaks()).names == []
-    assert np.isnan(Peaks(other.stored()).of(Roster(("m",)), np.array([START_S]))).all()
+    assert prediction.Histograms.restored(other.peaks()).names == []
+    assert np.isnan(prediction.Peaks(other.stored()).of(Roster(("m",)), np.array([START_S]))).all()
 
 
 @functools.cache
@@ -160,10 +148,10 @@ def test_whatever_bytes_come_nothing_is_raised(whole, changes, data):
         raw[place % len(raw)] = value
     cut = bytes(raw[: data.draw(st.integers(0, len(raw)))]) if data.draw(st.booleans()) else bytes(raw)
     with np.errstate(all="ignore"):
-        found = Peaks(cut).of(Roster(("m", "n")), np.full(2, START_S + COLD_S))
+        found = prediction.Peaks(cut).of(Roster(("m", "n")), np.full(2, START_S + prediction.COLD_S))
         assert found.shape == (2, 2, 2)
-        restored = Histograms.restored(cut)
-        restored.look(["m"], used(1.0), CAPACITY, START_S + COLD_S)
+        restored = prediction.Histograms.restored(cut)
+        restored.look(["m"], used(1.0), CAPACITY, START_S + prediction.COLD_S)
         assert len(restored.peaks()) > 0
 
 
@@ -171,42 +159,42 @@ HOUR_S = 3600.0
 
 
 def of(shares, elapsed_s=0.0, half_life_s=12 * HOUR_S):
-    weights = np.zeros((BUCKETS, 1), np.float32)
+    weights = np.zeros((prediction.BUCKETS, 1), np.float32)
     for share in shares:
-        add(weights, np.array([share]), np.array([elapsed_s]), half_life_s)
+        prediction.add(weights, np.array([share]), np.array([elapsed_s]), half_life_s)
     return weights
 
 
 def test_buckets_are_five_per_cent_wider_each_and_reach_beyond_the_capacity():
-    widths = np.diff(STARTS)
+    widths = np.diff(prediction.STARTS)
     assert widths[0] == pytest.approx(0.001)
     assert widths[1:] / widths[:-1] == pytest.approx(1.05)
-    assert STARTS[BUCKETS - 1] > 2.0
+    assert prediction.STARTS[prediction.BUCKETS - 1] > 2.0
 
 
 @given(st.lists(st.floats(0.0, 2.0), min_size=1, max_size=60), st.sampled_from((0.5, 0.95, 0.98, 1.0)))
 def test_a_quantile_is_the_end_of_the_bucket_that_holds_it(shares, q):
     """Never below the true one (numpy's inverted_cdf), and above it by the width of its bucket at most."""
     true = float(np.quantile(shares, q, method="inverted_cdf"))
-    found = float(quantile(of(shares), q)[0])
-    assert true <= found <= STARTS[bucket_of(np.array([true]))[0] + 1] + 1e-12
+    found = float(prediction.quantile(of(shares), q)[0])
+    assert true <= found <= prediction.STARTS[prediction.bucket_of(np.array([true]))[0] + 1] + 1e-12
 
 
 def test_a_sample_weighs_half_a_half_life_later():
     """Six of eight new samples after one half-life weigh as twelve of fourteen do: the old ones are less than p90."""
     old_high = of([1.0] * 8)
-    assert quantile(old_high, 0.95)[0] > 1.0
+    assert prediction.quantile(old_high, 0.95)[0] > 1.0
     for _ in range(8):
-        add(old_high, np.array([0.1]), np.array([12 * HOUR_S]), 12 * HOUR_S)
-    assert quantile(old_high, 0.95)[0] < 0.2
+        prediction.add(old_high, np.array([0.1]), np.array([12 * HOUR_S]), 12 * HOUR_S)
+    assert prediction.quantile(old_high, 0.95)[0] < 0.2
     assert float(old_high.sum()) == pytest.approx(8 / 2**8 + sum(2.0**-n for n in range(8)))
 
 
 def test_an_empty_histogram_knows_no_quantile_and_what_is_unknown_changes_none():
-    weights = np.zeros((BUCKETS, 2), np.float32)
-    add(weights, np.array([np.nan, 0.5]), np.zeros(2), HOUR_S)
-    assert np.isnan(quantile(weights, 0.95)[0])
-    assert quantile(weights, 0.95)[1] == pytest.approx(0.5, rel=0.05)
+    weights = np.zeros((prediction.BUCKETS, 2), np.float32)
+    prediction.add(weights, np.array([np.nan, 0.5]), np.zeros(2), HOUR_S)
+    assert np.isnan(prediction.quantile(weights, 0.95)[0])
+    assert prediction.quantile(weights, 0.95)[1] == pytest.approx(0.5, rel=0.05)
 
 
 CPU, MEMORY = ALL.index("cpu"), ALL.index("memory")

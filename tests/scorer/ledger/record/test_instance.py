@@ -10,23 +10,7 @@ from hypothesis import strategies as st
 from schemas.resources import RESOURCES
 from schemas.rpc.parameters import Update
 from schemas.rpc.request import CHANGEABLE_FIELDS, KEPT_FIELDS, Request, read_request
-from scorer.ledger.record.instance import (
-    CHANGED_BY_A_MOVE,
-    Arrival,
-    Instance,
-    Moving,
-    Rules,
-    arrival,
-    as_fields,
-    as_held,
-    as_request,
-    copy_with,
-    read_record,
-    record_tail,
-    request_digest,
-    rules_of,
-    with_arrival,
-)
+from scorer.ledger.record import instance
 from scorer.ledger.record.limits import Limit, adds, in_role, mosts_in_script, on_port, total
 from scorer.ledger.record.units import COUNT_MAX, NO_LIMIT, in_units, too_large
 from scorer.ledger.store.reconcile import difference
@@ -40,14 +24,14 @@ FIRST = b'{"machine":"m","state":"reserved",'
 @pytest.mark.parametrize(("given", "stored"), [({}, {}), ({"cpu": 0}, {"cpu": 0}), ({"cpu": 0.5}, {"cpu": 500_000})])
 def test_a_record_tells_0_from_none_given(given, stored):
     """An amount that was not given is not in the record, and is None when it is read; a 0 stays a 0."""
-    tail = record_tail(instance_of(read_request({"id": "a", **given}), "m", 0.0))
+    tail = instance.record_tail(instance_of(read_request({"id": "a", **given}), "m", 0.0))
     assert msgspec.json.decode(b"{" + tail + b"}")["amounts"] == stored
-    read = read_record(FIRST + tail + b"}")
+    read = instance.read_record(FIRST + tail + b"}")
     assert read.amounts == (given.get("cpu"), *[None] * (len(RESOURCES) - 1))
 
 
 def test_a_null_in_a_record_is_none_given():
-    read = read_record(FIRST + b'"id":"a","amounts":{"cpu":null,"memory":0},"priority_class":"prod"}')
+    read = instance.read_record(FIRST + b'"id":"a","amounts":{"cpu":null,"memory":0},"priority_class":"prod"}')
     assert read.amounts[:2] == (None, 0.0)
 
 
@@ -68,7 +52,7 @@ def whole_amounts(draw, missing):
 @settings(deadline=None)
 @given(
     st.builds(
-        Instance,
+        instance.Instance,
         id=texts, machine=texts, state=st.sampled_from(["reserved", "confirmed", "expired"]),
         amounts=whole_amounts(None), expected=st.just(()) | whole_amounts(-1.0),
         labels=st.dictionaries(texts, texts, max_size=2),
@@ -80,32 +64,36 @@ def whole_amounts(draw, missing):
 def test_a_record_is_put_together_again(record):
     """The fields that change and the rest, joined as the scripts join them, are the record; whatever its texts hold."""
     head = {name: getattr(record, name) for name in ("version", "state", "machine", "expires_at")}
-    joined = msgspec.json.encode(head)[:-1] + b",\n" + record_tail(record) + b"}"
-    read = read_record(joined)
+    joined = msgspec.json.encode(head)[:-1] + b",\n" + instance.record_tail(record) + b"}"
+    read = instance.read_record(joined)
     if any(amount != -1.0 for amount in record.expected):
         assert read == record
     else:  # nothing declared is as good as an empty tuple
         assert msgspec.structs.replace(read, expected=()) == msgspec.structs.replace(record, expected=())
-    assert b"\n" not in record_tail(record)
+    assert b"\n" not in instance.record_tail(record)
 
 
 # ---- a moving instance
 
-ONE = Instance(
+ONE = instance.Instance(
     id="a", machine="m1", state="confirmed", amounts=Request(cpu=1.0, memory=2e9).given_amounts(), labels={"app": "x"}
 )
-NEW = Arrival(amounts=Request(cpu=4.0).given_amounts(), maxmemory=5.0, rules=Rules(selector="disk=ssd"))
+NEW = instance.Arrival(
+    amounts=Request(cpu=4.0).given_amounts(), maxmemory=5.0, rules=instance.Rules(selector="disk=ssd")
+)
 
 
 def test_each_machine_has_its_own_amounts():
     """Where it is those it had, where it moves to the new ones; labels are one."""
-    moves = copy_with(ONE, moving=Moving("m2", 1.0, 61.0, 7, NEW))
-    assert as_held(moves, "m1") is moves
-    there = as_held(moves, "m2")
+    moves = instance.copy_with(ONE, moving=instance.Moving("m2", 1.0, 61.0, 7, NEW))
+    assert instance.as_held(moves, "m1") is moves
+    there = instance.as_held(moves, "m2")
     assert (there.machine, there.state, there.amounts, there.labels) == ("m2", "reserved", NEW.amounts, ONE.labels)
-    assert arrival(with_arrival(moves)) == NEW
-    assert with_arrival(ONE) is ONE
-    assert as_held(copy_with(ONE, moving=Moving("m2", 1.0, 61.0)), "m2").amounts == ONE.amounts
+    assert instance.arrival(instance.with_arrival(moves)) == NEW
+    assert instance.with_arrival(ONE) is ONE
+    assert (
+        instance.as_held(instance.copy_with(ONE, moving=instance.Moving("m2", 1.0, 61.0)), "m2").amounts == ONE.amounts
+    )
 
 
 def test_a_move_is_read_from_a_record():
@@ -115,8 +103,8 @@ def test_a_move_is_read_from_a_record():
         b'"since":1,"until":61,"number":7,"new":{"id":"a","amounts":{"cpu":4000000},"labels":{"app":"x"},"counts":[],'
         b'"maxmemory":5,"rules":{"selector":"disk=ssd"}}}}'
     )
-    assert read_record(raw).moving.new == NEW
-    assert set(CHANGED_BY_A_MOVE) < set(Instance.__struct_fields__)
+    assert instance.read_record(raw).moving.new == NEW
+    assert set(instance.CHANGED_BY_A_MOVE) < set(instance.Instance.__struct_fields__)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +122,7 @@ def test_a_move_is_read_from_a_record():
 )
 def test_digests_tell_requests_apart(one, other, same):
     """Two requests have one digest exactly when they ask for the same; lifetime and showing do not count."""
-    assert (request_digest(read_request(one)) == request_digest(read_request(other))) is same
+    assert (instance.request_digest(read_request(one)) == instance.request_digest(read_request(other))) is same
 
 
 def test_units_round_to_the_nearest_and_nan_is_no_limit():
@@ -170,7 +158,7 @@ def test_too_large_names_the_amount_and_the_limit():
 )
 def test_what_an_instance_adds_to_a_limit(limit, added):
     """A sum over all or some classes, the number of instances, a port, a role of a cluster: each by its name."""
-    record = Instance(
+    record = instance.Instance(
         id="a", machine="m", state="reserved", amounts=(None, 1e9, *[0.0] * (len(RESOURCES) - 2)), maxmemory=7.0,
         ports=(1,), cluster="a b", role="c", priority_class="batch",
     )  # fmt: skip
@@ -197,7 +185,9 @@ ASKED = {
 
 def stored(**asked):
     """Return the instance of a request as it is read from its record."""
-    return read_record(FIRST + record_tail(instance_of(read_request({"id": "a", "cpu": 1, **asked}), "m", 0.0)) + b"}")
+    return instance.read_record(
+        FIRST + instance.record_tail(instance_of(read_request({"id": "a", "cpu": 1, **asked}), "m", 0.0)) + b"}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,15 +195,15 @@ def stored(**asked):
 )
 def test_the_request_of_an_instance_has_its_rules(asked):
     """They are those of its first request, as JSON says them."""
-    first, again = read_request({"id": "a", "cpu": 1, **asked}), as_request(stored(**asked))
-    for name in as_fields(rules_of(first)):
+    first, again = read_request({"id": "a", "cpu": 1, **asked}), instance.as_request(stored(**asked))
+    for name in instance.as_fields(instance.rules_of(first)):
         assert msgspec.to_builtins(getattr(again, name)) == msgspec.to_builtins(getattr(first, name)), name
 
 
 def test_a_request_without_rules_leaves_none_in_the_record():
-    assert b"rules" not in record_tail(instance_of(Request(id="a", cpu=1.0), "m", 0.0))
+    assert b"rules" not in instance.record_tail(instance_of(Request(id="a", cpu=1.0), "m", 0.0))
     assert stored().rules is None
-    assert as_request(stored()) == Request(id="a", cpu=1.0)
+    assert instance.as_request(stored()) == Request(id="a", cpu=1.0)
 
 
 @pytest.mark.parametrize(
@@ -227,14 +217,14 @@ def test_a_request_without_rules_leaves_none_in_the_record():
 def test_a_rule_without_others_is_written_as_before_there_were(rule, digest, kept):
     """In the record, and for the digest: after an upgrade a repeated request is still the same one."""
     request = read_request({"cpu": 1, "anti_affinity": [{"instances": {"app": "x"}, **rule}]})
-    assert request_digest(request) == digest
-    assert b'{"instances":{"app":"x"},' + kept in record_tail(instance_of(request, "m", 0.0))
+    assert instance.request_digest(request) == digest
+    assert b'{"instances":{"app":"x"},' + kept in instance.record_tail(instance_of(request, "m", 0.0))
 
 
 def test_rules_of_a_newer_release_are_read():
     """A field that is not known is passed over, inside a rule, too."""
     text = b'"rules":{"selector":"a","affinity":[{"instances":{"b":"c"},"newer":1}],"newer":{}}}'
-    rules = read_record(FIRST + b'"id":"a","amounts":{},' + text).rules
+    rules = instance.read_record(FIRST + b'"id":"a","amounts":{},' + text).rules
     assert (rules.selector, rules.affinity[0].instances) == ("a", {"b": "c"})
 
 
@@ -259,9 +249,9 @@ def test_a_kept_field_is_wherever_a_record_is_written_read_and_compared(name):
     value = SAMPLES[type(getattr(PLAIN, name))]
     asked = msgspec.structs.replace(PLAIN, **{name: value})
     record = instance_of(asked, "m", 0.0)
-    stored = read_record(b'{"machine":"m","state":"confirmed",' + record_tail(record) + b"}")
+    stored = instance.read_record(b'{"machine":"m","state":"confirmed",' + instance.record_tail(record) + b"}")
     assert getattr(stored, name) == value
-    assert getattr(as_request(stored), name) == value
+    assert getattr(instance.as_request(stored), name) == value
     (found,) = difference({"a": stored}, [instance_of(PLAIN, "m", 0.0)]).changed
     assert found[2].startswith(f"{name} ")
     assert fixed(stored, PLAIN) if name not in CHANGEABLE_FIELDS else not fixed(stored, PLAIN)
