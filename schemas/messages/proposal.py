@@ -75,6 +75,17 @@ def begun_move(
     )  # fmt: skip
 
 
+def exchange_of_roles(
+    instance: str, generation: int, machine: str, other: str, role: str, until: float, now_s: float, why: str
+) -> MoveProposal:
+    """Return the message of an exchange that a command proposes: the instance takes ``role``, the other its own."""
+    return MoveProposal(
+        v=ROLE_VERSION, kind="role", id=f"{instance}/{other}", fence=COMMANDS, at=now_s, expires_at=until,
+        instance=instance, generation=generation, source=machine, target=machine, gain=0.0, reason=why,
+        swap_role_with=other, role=role,
+    )  # fmt: skip
+
+
 def replaced(
     messages: Sequence[bytes], instances: Collection[str], now_s: float, *, waiting: bool = False
 ) -> list[bytes]:

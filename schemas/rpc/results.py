@@ -389,6 +389,8 @@ class RebalanceMove(Result, kw_only=True):
     """Null: it should leave, and finds no machine; or it stays."""
     swap_role_with: str = ""
     """It stays and exchanges its role with this instance: hand it over, then tell it by ``update``."""
+    role: str = ""
+    """The role that it takes."""
     gain: float = 0.0
     """The decrease of the profile's objective by the move."""
     cost: float = 0.0

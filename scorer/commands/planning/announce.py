@@ -12,11 +12,12 @@ Written without a script, one message at a time: a message that is announced twi
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import redis
 
-from schemas.messages.proposal import READ_MAX, begun_move, replaced, write_proposal
+from schemas.messages.proposal import READ_MAX, begun_move, exchange_of_roles, replaced, write_proposal
 from schemas.process.redis_url import in_words
 from schemas.process.tables import readable
 from scorer.client import Moving
@@ -26,14 +27,33 @@ from scorer.settings import ClientSettings
 from scorer.wire import AWAY
 
 
-def announce(settings: ClientSettings, moves: Sequence[tuple[Step, Moving]], why: str) -> bool:
+def announce(
+    settings: ClientSettings, moves: Sequence[tuple[Step, Moving]], why: str, roles: Sequence[Mapping[str, Any]] = (),
+    lasts_s: float = 0.0,
+) -> bool:  # fmt: skip
     """Put the moves on the list, in their order; return whether this worked, with the reason on stderr if not.
 
-    They stay reserved then, and can be confirmed by hand.
+    They stay reserved then, and can be confirmed by hand. ``roles``: steps of a plan that exchange roles, which stay on
+    the list of these for ``lasts_s``.
     """
-    if not moves:
+    if not moves and not roles:
         return False
     now_s = time.time()
+    exchanges = [
+        write_proposal(
+            exchange_of_roles(
+                one["id"],
+                one["generation"],
+                one["source"],
+                one["swap_role_with"],
+                one["role"],
+                now_s + lasts_s,
+                now_s,
+                why,
+            )
+        )
+        for one in roles
+    ]
     messages = [
         write_proposal(
             begun_move(step.id, step.generation, step.source or "", moving.to, moving.until, moving.number, now_s, why)
@@ -41,10 +61,11 @@ def announce(settings: ClientSettings, moves: Sequence[tuple[Step, Moving]], why
         for step, moving in moves
     ]
     try:
-        _take_off(settings, {step.id for step, _ in moves}, now_s, proposed=True)
+        _take_off(settings, {step.id for step, _ in moves} | {one["id"] for one in roles}, now_s, proposed=True)
         with ask.server(settings) as server:
-            for message in messages:
-                server.lpush(settings.names.moves_waiting, message)
+            for key, several in ((settings.names.moves_waiting, messages), (settings.names.moves_roles, exchanges)):
+                for message in several:
+                    server.lpush(key, message)
     except (*AWAY, redis.ResponseError) as error:
         sys.stderr.write(f"the targets are reserved, but the moves are not on the list: {readable(in_words(error))}\n")
         return False
@@ -61,9 +82,9 @@ def _take_off(settings: ClientSettings, instances: set[str], now_s: float, *, pr
 
     ``proposed``: also a planner's waiting proposals for these instances.
     """
-    waiting, taken = settings.names.moves_waiting, settings.names.moves_taken
+    taken = settings.names.moves_taken
     with ask.server(settings) as server:
-        for key in (waiting, taken):
+        for key in (settings.names.moves_waiting, settings.names.moves_roles, taken):
             found = server.lrange(key, -READ_MAX, -1)
-            for raw in replaced(found, instances, now_s, waiting=proposed and key == waiting):
+            for raw in replaced(found, instances, now_s, waiting=proposed and key != taken):
                 server.lrem(key, 0, raw)

@@ -89,7 +89,8 @@ def _rebalance(settings: RebalanceSettings) -> int:
         profile_name = "" if settings.profile.endswith(".toml") else settings.profile
         with ask.client(settings) as scorer:
             begun = apply(answer["moves"], Calls(scorer, profile_name, settings.ttl_s))
-        answer["announced"] = announce(settings, begun, "rebalance")
+        roles = [move for move in answer["moves"] if move["swap_role_with"]]
+        answer["announced"] = announce(settings, begun, "rebalance", roles, settings.ttl_s)
     if settings.plot:
         _draw(answer, settings.plot)
     ask.tell(settings, answer, show, indent=2)

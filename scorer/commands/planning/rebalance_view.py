@@ -40,7 +40,7 @@ def plan_answer(found: RebalanceResult) -> dict[str, Any]:
 def _move(one: RebalanceMove) -> dict[str, Any]:
     move: dict[str, Any] = msgspec.to_builtins(one)
     move["copy"] = {"bytes": move.pop("copy_bytes"), "seconds": move.pop("copy_s")}
-    shown = ("id", "generation", "source", "target", "swap_role_with", "reason") if one.target is None else move
+    shown = ("id", "generation", "source", "target", "swap_role_with", "role", "reason") if one.target is None else move
     return {name: move[name] for name in shown}
 
 
@@ -75,7 +75,11 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     lines = [_moves(answer, screen), ""]
     if answer["concerned"]:
         lines += [_machines(answer, screen), ""]
-    moves, copied = counted(len(answer["moves"]), "move"), _time(answer["copy"]["seconds"])
+    exchanged = sum(bool(move["swap_role_with"]) for move in answer["moves"])
+    moves, copied = counted(len(answer["moves"]) - exchanged, "move"), _time(answer["copy"]["seconds"])
+    if exchanged:
+        listed = ": they are on the list for a mover" * answer.get("announced", False)
+        lines.append(f"{counted(exchanged, 'exchange')} of roles, without a copy{listed}")
     lines.append(f"{moves}, memory copied in {copied} in all; {about}")
     for name, (before, after) in answer["totals"].items():
         shown = [f"{value:.3f}" if name == "overload" else f"{value:.0f}" if name == "machines_over" else ratio(value)

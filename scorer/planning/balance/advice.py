@@ -14,7 +14,7 @@ import numpy as np
 from schemas.resources import ALL, RESOURCES
 from schemas.rpc.results import RebalanceMove, RebalanceResult
 from scorer.ledger.record.instance import Instance
-from scorer.planning.balance.by_overload import Balancing, Plan
+from scorer.planning.balance.by_overload import Balancing, Plan, Swap
 from scorer.planning.balance.moves import Step
 from scorer.planning.balance.repair import by_overload, repair
 from scorer.planning.balance.rounds import Rounds
@@ -123,12 +123,7 @@ def told(plan: Plan, inputs: RankingInputs, rounds: Rounds | None = None) -> Reb
     ``rounds``: the state after the plan, if it is one of several rounds.
     """
     settings = inputs.profile.rebalance
-    moves = [
-        RebalanceMove(
-            id=one.id, generation=one.generation, source=one.machine, target=None, swap_role_with=other.id, reason=why
-        )
-        for one, other, _, why in plan.swaps
-    ]
+    moves = [_exchange(one) for one in plan.swaps]
     moves += [_move(instance, step, plan) for instance, step in zip(plan.instances, plan.steps, strict=True)]
     moves += [
         RebalanceMove(id=one.id, generation=one.generation, source=one.machine, target=None, reason=reason)
@@ -151,6 +146,14 @@ def told(plan: Plan, inputs: RankingInputs, rounds: Rounds | None = None) -> Reb
         rounds="" if rounds is None else rounds.text(),
         why=plan.why,
     )
+
+
+def _exchange(swap: Swap) -> RebalanceMove:
+    one, other = swap.instance, swap.other
+    return RebalanceMove(
+        id=one.id, generation=one.generation, source=one.machine, target=None, swap_role_with=other.id, role=other.role,
+        reason=swap.reason,
+    )  # fmt: skip
 
 
 def _move(instance: Instance, step: Step, plan: Plan) -> RebalanceMove:

@@ -119,7 +119,7 @@ def _ended(proposal: MoveProposal, instances: Mapping[str, Instance], fence: int
         return "overtaken"
     if instance.moving is not None:
         return "" if instance.moving.to == proposal.target else "overtaken"
-    return "expired" if now_s >= proposal.expires_at or proposal.of_command else ""
+    return "expired" if now_s >= proposal.expires_at or (proposal.of_command and proposal.kind == "move") else ""
 
 
 def _acknowledged(proposal: MoveProposal, instances: Mapping[str, Instance]) -> Outcome:

@@ -642,6 +642,26 @@ def test_a_role_is_proposed_taken_done(valkey, fleet, tmp_path):
     assert counted(one) == {"proposed": 2, "declined": 1, "done": 1}
 
 
+def test_apply_puts_an_exchange_on_the_list(valkey, fleet, tmp_path):
+    """Once, also when it is applied again; a mover carries it out, and a planner leaves it on the list until then."""
+    names, environ = fleet.names, {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix} | PATIENT
+    shop(fleet, m0="cold1", m1="cold1", m2="cold1", r0="cold2", r1="cold2", r2="cold2")
+    one, now_s = fleet.daemon(valkey.url, "one", rule="repair", roles=True), time.time()
+    with answering(fleet, valkey.url):
+        for _ in range(2):
+            done = run_command("rebalance", "--rule", "repair", "--roles", "--rest-s", "0", "--apply", environ=environ)
+            assert (done.returncode, done.stderr) == (0, "")
+            assert "1 exchange of roles, without a copy: they are on the list for a mover" in done.stdout
+            one.turn(now_s)
+            (proposal,) = fleet.proposals(names.moves_roles)
+            assert (proposal.of_command, proposal.role, proposal.source) == (True, "replica", "cold1")
+        (line,) = mover(valkey, names, tmp_path, "true")(1, "exit 1")
+        assert line.endswith("handed over")
+        assert masters(fleet) == ["cold1", "cold1", "cold2"]
+    one.turn(now_s + 60)
+    assert fleet.proposals(names.moves_roles) == []
+
+
 def test_a_role_that_another_planner_proposed_is_withdrawn(valkey, fleet):
     """From the list of roles, too; one that a mover took and left goes back there."""
     shop(fleet, m0="cold1", m1="cold1", m2="cold1", r0="cold2", r1="cold2", r2="cold2")

@@ -537,6 +537,7 @@ WRITERS = {
     NAMES.nodes: {"pods"}, NAMES.operator_version: {"operator", "scorer", "planner", "pods"},
     NAMES.operator_queries: {"operator", "scorer"}, NAMES.acted("drain", "x"): {"scorer", "planner"},
     NAMES.moves_waiting: {"operator", "planner", "mover", "evictor"},
+    NAMES.moves_roles: {"operator", "planner", "mover"},
     NAMES.queries: {"deployer", "operator", "mover", "scorer", "evictor", "doctor"},
     NAMES.decisions: {"scorer", "planner"},
     NAMES.moves_fence: {"planner"}, NAMES.planner_operator_queries: {"scorer", "planner"},

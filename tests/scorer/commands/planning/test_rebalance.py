@@ -81,9 +81,10 @@ def test_by_repair(capsys, tmp_path):
     printed = capsys.readouterr().out
     assert "cluster=c,role=master by machine: others 0; hand its role to c2: nothing is copied" in printed
     assert "without a target" not in printed
+    assert "1 exchange of roles, without a copy\n0 moves" in printed
     assert main([*words, "--roles", "--json"], {}) == 0
     (move,) = json.loads(capsys.readouterr().out)["moves"]
-    assert (move["id"], move["target"], move["swap_role_with"]) == ("c0", None, "c2")
+    assert (move["id"], move["target"], move["swap_role_with"], move["role"]) == ("c0", None, "c2", "replica")
     assert "a1    a2  node is overutilized" in run(capsys, *THRESHOLDS)
 
 
