@@ -3,7 +3,8 @@
 import pytest
 
 from ops.packages.__main__ import PackageError, add_completions, check_completions, read_modules
-from tests.ops.packages.test_backend import RECORD, content, record_row, wheel
+from ops.packages.backend import record_row
+from tests.ops.packages.test_backend import RECORD, content, wheel
 
 FILE = "share/fish/w.fish"
 
