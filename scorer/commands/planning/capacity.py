@@ -82,13 +82,16 @@ def _capacity(settings: CapacitySettings) -> int:
 
 
 def _answer(settings: CapacitySettings, request: Request, fleet: FleetState, profile: Profile) -> dict[str, Any]:
+    import msgspec
+
     from scorer.placement.choosing.trial import Trial
     from scorer.planning.capacity.room import room
 
-    answer, trial = basis(fleet, profile), Trial(fleet.inputs(profile))
+    answer, wanted, trial = basis(fleet, profile), request, Trial(fleet.inputs(profile))
     for key, value in settings.if_lost.items():
         answer["lost"] = _lost(key, value, trial)
-    here = room(request, trial)
+        wanted = msgspec.structs.replace(request, selector=_without(request.selector, key, value, profile))
+    here = room(wanted, trial)
     copies = dict(zip(here.machines, here.copies.tolist(), strict=True))
     return answer | {
         "fit": here.total,
@@ -131,7 +134,9 @@ def _mix_answer(settings: CapacitySettings, fleet: FleetState, profile: Profile)
 
 def _lost(key: str, value: str, trial: Trial) -> dict[str, Any]:
     """Cordon the machines with a label, and place their instances elsewhere; return the placements."""
-    from scorer.ledger.record.instance import DAEMON
+    import msgspec
+
+    from scorer.ledger.record.instance import DAEMON, Rules, copy_with
     from scorer.planning.anew import place_anew
     from scorer.ranking.survive import with_cordon
 
@@ -139,14 +144,20 @@ def _lost(key: str, value: str, trial: Trial) -> dict[str, Any]:
     names = [name for row, name in enumerate(snapshot.names) if snapshot.rules.labels(row).get(key) == value]
     if not names:
         raise SettingsError(f"if_lost: no machine has the label {key}={value}")
-    there = (one for name in names for one in ledger.on_machine(name))
-    instances = [one for one in there if one.labels.get(DAEMON) != "true"]
-    trial.inputs = trial.inputs.by(with_cordon(trial.inputs.profile))
+    there = [one for name in names for one in ledger.on_machine(name) if one.labels.get(DAEMON) != "true"]
+    rules, profile = [one.rules or Rules() for one in there], trial.inputs.profile
+    rules = [msgspec.structs.replace(one, selector=_without(one.selector, key, value, profile)) for one in rules]
+    trial.inputs = trial.inputs.by(with_cordon(profile))
     trial.cordon(names)
-    found = place_anew(instances, trial, gone=True)
+    found = place_anew([copy_with(one, rules=own) for one, own in zip(there, rules, strict=True)], trial, gone=True)
     homeless = [one.instance.id for one in found if one.target is None]
     told = {"machines": len(names), "placed": len(found) - len(homeless)}
     return told | {"homeless": homeless[:100], "homeless_count": len(homeless)}
+
+
+def _without(selector: str, key: str, value: str, profile: Profile) -> str:
+    """Return a selector of the machines that are left: a skew counts no lost rack. A profile may look at none."""
+    return selector if "selector" in profile.ignores else ",".join(filter(None, (selector, f"{key}!={value}")))
 
 
 def _kind(kind: Kind) -> dict[str, Any]:

@@ -68,6 +68,12 @@ def test_what_if_a_zone_is_lost(capsys, file, tmp_path):
     )
 
 
+def test_a_lost_zone_holds_up_no_skew(capsys, file):
+    """Its instances, and more, go to the other zone, as if the lost one had never been there."""
+    apart = ("--cluster", "c", "--apart-by", "zone", "--skew", "1", "--profile", "kubernetes", "--if-lost", "zone=a")
+    assert as_json(capsys, file, *KIND[:4], *apart)["fit"] > 1
+
+
 def test_a_mix_of_what_was_placed_lately(capsys, file):
     """By hand: 4 and 3 cores in turn on 4, 8 and 8, with and without zone a; and what was placed too long ago."""
     words = ("--mix", "--profile", "kubernetes")
