@@ -13,9 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from ops.packages.compiler import SANITIZED, has_cc
+from ops.packages.compiler import has_cc
 from tests.own_library import in_place_of_ours
 
+SANITIZED = (
+    "-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined,float-cast-overflow",
+    "-fno-sanitize-recover=all",
+)  # fmt: skip
+"""Flags for a library that stops at the first access beside its arrays, and at undefined behaviour."""
 NAMES = ("libasan.so", f"libclang_rt.asan-{platform.machine()}.so")
 """The runtime's name with gcc, and with clang."""
 NONE = 3

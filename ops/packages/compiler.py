@@ -21,11 +21,6 @@ FLAGS = (
     "-std=c11", "-D_GNU_SOURCE", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC",
     "-shared", "-Wall", "-Wextra", "-Werror",
 )  # fmt: skip
-SANITIZED = (
-    "-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined,float-cast-overflow",
-    "-fno-sanitize-recover=all",
-)  # fmt: skip
-"""Flags for a library that stops at the first access beside its arrays, and at undefined behaviour: for tests."""
 ZIG = "ziglang>=0.14,<0.18"
 """The requirement that builds the library where there is no ``cc``: 411 MB, for the time of the build."""
 

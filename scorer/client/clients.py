@@ -16,7 +16,7 @@ from scorer.client.call import Away, Kind, NotNow, Refused, Step, Steps, Windwar
 from scorer.client.log import Log
 from scorer.client.methods import Here, There
 from scorer.client.placement import AsyncPlacement, Placement
-from scorer.client.server import SOCKET_TIMEOUT_S, arguments_of, failure_of, redis_of
+from scorer.client.server import SOCKET_TIMEOUT_S, arguments_of, failure_of, packed, redis_of
 
 _FRESH_S = 1.0
 
@@ -153,7 +153,7 @@ class Client(Here):
         """Send commands in one write, return their answers. A pipeline of redis-py takes twice the time."""
         connection = self._connection()
         try:
-            connection.send_packed_command(connection.pack_commands(step.commands), check_health=False)
+            connection.send_packed_command([packed(step.commands)], check_health=False)
             answers = [connection.read_response(timeout=SOCKET_TIMEOUT_S) for _ in step.commands]
         except BaseException:
             connection.disconnect()  # an unread answer must not be mistaken for that of another call

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -16,6 +16,21 @@ if TYPE_CHECKING:  # commands do without redis-py, whose import takes longer tha
 
 SOCKET_TIMEOUT_S = 4.0
 """A connection without an answer for so long is given up: twice the longest read."""
+
+
+def packed(commands: Sequence[tuple[str | bytes | float, ...]]) -> bytes:
+    r"""Return commands as the server reads them; redis-py's own ``pack_commands`` takes twice the time.
+
+    >>> packed([("LLEN", "queries")])
+    b'*2\r\n$4\r\nLLEN\r\n$7\r\nqueries\r\n'
+    """
+    parts = []
+    for command in commands:
+        parts.append(b"*%d\r\n" % len(command))
+        for given in command:
+            part = given if isinstance(given, bytes) else str(given).encode()
+            parts.append(b"$%d\r\n%b\r\n" % (len(part), part))
+    return b"".join(parts)
 
 
 def failure_of(error: redis.RedisError) -> Exception:

@@ -263,9 +263,6 @@ class Pool:
     def release(self, _connection):
         self.returned += 1
 
-    def pack_commands(self, commands):
-        return commands
-
     def send_packed_command(self, _packed, check_health):
         if self.fails:
             raise redis.ConnectionError("gone")
