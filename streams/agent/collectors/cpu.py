@@ -48,7 +48,7 @@ class Cpu(Collector):
             return None
         busy_s, idle_s = now.busy_s - before.busy_s, now.idle_s - before.idle_s
         cores = max(now.cores, before.cores)
-        risen = [now_s - before_s for before_s, now_s in zip(before.parts, now.parts, strict=True)]
+        risen = [now_s - before_s for before_s, now_s in zip(before.parts, now.parts, strict=False)]
         if min(busy_s, idle_s, *risen) < -FELL * cores or busy_s + idle_s > cores * allowed_s(elapsed_s):
             raise ImpossibleRiseError(f"{busy_s:.6g} s busy, {idle_s:.6g} s idle of {cores} cores in {elapsed_s:.3g} s")
         busy_s, idle_s = max(busy_s, 0.0), max(idle_s, 0.0)
