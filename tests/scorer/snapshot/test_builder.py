@@ -41,8 +41,9 @@ def test_of_two_rows_the_newer_counts(first, second, expected):
     assert snapshot.names == ("a", "b")
     assert mean_of(snapshot, "b") == expected
     swapped = [table(["a", "b"], at=second), table(["b"], at=first, mean=2.0)]
-    again = build_snapshot(swapped, {}, {}, previous=snapshot)
+    again = build_snapshot(swapped, snapshot.sources.facts, snapshot.sources.operator, previous=snapshot)
     assert mean_of(again, "b") == (2.0 if first >= second else 1.0)
+    assert again.sources is snapshot.sources, "names and rules are used again"
 
 
 def test_machines_without_data_are_there():

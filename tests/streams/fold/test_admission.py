@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.messages.sample import MachineFacts, Moments, encode
+from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts, Moments, encode
 from streams.fold.admission import REASONS, Admission
 from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
@@ -72,6 +72,17 @@ def test_more_than_the_capacity_allows_is_refused_alone(name, resource, figures,
     assert not refused or f"m: {resource}: mean" in found[0][1].detail
     state.refresh_table()
     assert state.ring.machines == ["n"] if refused else ["m", "n"]
+
+
+@pytest.mark.parametrize(("cores", "excess"), [(4.0, 0), (4.03, 0), (4.05, 1), (7.0, 1)])
+def test_an_instance_that_uses_more_than_its_machine_has_is_left_out(cores, excess):
+    """A hundredth more is a rounding of the pace."""
+    report = InstanceReport(
+        at=START + 3, interval_s=60.0, entries={"a": InstanceMeans(cpu=cores)}, system=InstanceMeans(cpu=0.1)
+    )
+    whole = sample("m", 0, cpu=Moments(10, 4.0, 0.0, 4.0, 4.0), instance_report=report)
+    usage = partition().fold([Arrived(0, encode(whole), START + 4, b"m")], NOW).usage
+    assert usage.excess == excess
 
 
 @settings(deadline=None)
@@ -158,6 +169,7 @@ def test_records_ahead_are_told_from_other_refusals():
     value = encode(sample("m", 0))
     outcome = state.fold([Arrived(n, value, t, b"m") for n, t in enumerate((-1.0, NOW + 400, NOW))], NOW)
     assert (outcome.ahead, outcome.counts["rejected:record-time"]) == (1, 2)
+    assert state.fold([], NOW).ahead == 0
 
 
 def test_every_reason_is_counted_from_the_start():
