@@ -47,7 +47,7 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
     if settings.learn_s:
         learns, windows = parts.ledger_on(Wire(arguments)), Wire(parts.arguments)
         background.append(Learner(learns, windows, lambda: latest.snapshot, in_force, metrics, settings))
-    service = ScorerService(settings, current, metrics, parts.ledger, parts.rules, checker)
+    service = ScorerService(settings, current, parts.rules, metrics, checker)
     parts.answer_by(service, background)
     return parts
 

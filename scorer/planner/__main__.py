@@ -32,7 +32,7 @@ def process(settings: PlannerSettings, _environ: Mapping[str, str]) -> Process:
         metrics.broken.clear()
     proposer = Proposer(settings, parts.ledger, current.newest, queue, profile, metrics) if settings.every else None
     drainer = Drainer(parts.ledger, parts.wire, settings) if settings.drain_s else None
-    parts.answer_by(PlannerService(settings, current, parts.ledger, parts.rules, proposer, drainer, parts.wire))
+    parts.answer_by(PlannerService(settings, current, parts.rules, proposer, drainer))
 
     def follow(profiles: Profiles) -> None:
         if proposer is not None:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from schemas.rpc import results
 from schemas.rpc.envelope import Query
-from scorer.ledger.store.scripts import Ledger
 from scorer.placement.choosing.steps import run_to_end
 from scorer.planner.drain import Drainer, drain
 from scorer.planner.proposer import Proposer
@@ -19,7 +18,7 @@ from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.parameters import read_object
 from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.rpc.service import AnsweringService
-from scorer.wire import AWAY, Wire
+from scorer.wire import AWAY
 
 log = logging.getLogger("windward.planner")
 
@@ -39,12 +38,11 @@ class PlannerService(AnsweringService):
     """Answers the queries that scorers move to it; ``proposer`` and ``drainer`` run between two queries."""
 
     def __init__(
-        self, settings: PlannerSettings, current: Current, ledger: Ledger, rules: OperatorRules,
-        proposer: Proposer | None = None, drainer: Drainer | None = None, wire: Wire | None = None,
+        self, settings: PlannerSettings, current: Current, rules: OperatorRules, proposer: Proposer | None = None,
+        drainer: Drainer | None = None,
     ) -> None:  # fmt: skip
-        """``wire``: its unsent answers are sent with the next command."""
-        super().__init__(settings, current, ledger, rules)
-        self._proposer, self._drainer, self._wire, self._drain_s = proposer, drainer, wire, settings.drain_s
+        super().__init__(settings, current, rules)
+        self._proposer, self._drainer, self._drain_s = proposer, drainer, settings.drain_s
         self._round_at = math.inf if proposer is None else 0.0
         self._drain_at = math.inf if drainer is None else time.monotonic() + settings.drain_s
 
@@ -56,8 +54,7 @@ class PlannerService(AnsweringService):
         now = time.monotonic()
         if not self.current.ready or now < min(self._round_at, self._drain_at):
             return
-        if self._wire is not None:
-            self._wire.ask([])
+        self.rules.wire.ask([])
         if self._proposer is not None and now >= self._round_at:
             self._round_at = now + self._proposer.turn(self.current.clock())
             if not self._proposer.well:
@@ -66,8 +63,7 @@ class PlannerService(AnsweringService):
         if self._drainer is not None and now >= self._drain_at:
             self._drain_at = now + self._drain_s
             self._drain_again(self._drainer)
-            if self._wire is not None:
-                self._wire.post(self.writes())
+            self.rules.wire.post(self.writes())
 
     def _drain_again(self, drainer: Drainer) -> None:
         """Plan due drains again, for each set of drain settings; a failure of one does not stop the others."""

@@ -19,7 +19,6 @@ from schemas.rpc.request import InvalidRequest
 from scorer.background.checker import Checker
 from scorer.ledger.record.transition import FORMAT, NotAcknowledged, Torn, UnknownFormat
 from scorer.ledger.store.marker import Marker
-from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Conflict, IdTaken, Late
@@ -54,14 +53,12 @@ class AnsweringService:
     DESCRIBED_MAX: ClassVar[float] = math.inf
     """The limit for machines with the terms of a ranking."""
 
-    def __init__(self, settings: AnsweringSettings, current: Current, ledger: Ledger, rules: OperatorRules) -> None:
-        self.current = current
-        self.rules = rules
-        self._ledger = ledger
+    def __init__(self, settings: AnsweringSettings, current: Current, rules: OperatorRules) -> None:
+        self.current, self.rules, self._ledger = current, rules, current.follower.ledger
         self._decisions = DecisionLog(
             settings.names, settings.holder, settings.decisions_length, settings.decisions_bytes
         )
-        self._updates = Updates(current, ledger)
+        self._updates = Updates(self.current, self._ledger)
 
     # ---- called by the loop
 
@@ -154,21 +151,16 @@ class ScorerService(AnsweringService):
     DESCRIBED_MAX: ClassVar[float] = 100
 
     def __init__(
-        self,
-        settings: ScorerSettings,
-        current: Current,
-        metrics: Metrics,
-        ledger: Ledger,
-        rules: OperatorRules,
+        self, settings: ScorerSettings, current: Current, rules: OperatorRules, metrics: Metrics,
         checker: Checker | None = None,
-    ) -> None:
-        super().__init__(settings, current, ledger, rules)
+    ) -> None:  # fmt: skip
+        super().__init__(settings, current, rules)
         self._checker, self._metrics = checker, metrics
         self._scorer, self._acknowledged_by = settings.holder, settings.acknowledged_by
         self._version = product_version()
-        placing = Placing(ledger, current.follower, settings.attempts_max, current.clock)
-        self._placements = Placements(current, metrics, placing, self._decisions)
-        self._started_at = current.clock()
+        placing = Placing(self._ledger, self.current.follower, settings.attempts_max, self.current.clock)
+        self._placements = Placements(self.current, metrics, placing, self._decisions)
+        self._started_at = self.current.clock()
         self._marker = Marker(settings.names)
         self._marks: list[Command] = []
 

@@ -37,7 +37,7 @@ class Follower:
 
     def __init__(self, ledger: Ledger, *, around: bool = False) -> None:
         """``around``: leave out live records, and versions of machines, that cannot be read."""
-        self._ledger = ledger
+        self.ledger = ledger
         self.torn: dict[str, bytes] | None = {} if around else None
         """The live records that cannot be read, by id; None: they refuse the whole ledger."""
         self.view = LedgerView()
@@ -59,7 +59,7 @@ class Follower:
 
     def reads(self) -> list[Command]:
         """Return the commands whose answers `accept` takes."""
-        return self._ledger.log_reads(self.change)
+        return self.ledger.log_reads(self.change)
 
     def accept(self, answers: Sequence[Any]) -> None:
         """Apply the changes; read the whole ledger again when the log does not continue from the last change."""
@@ -89,7 +89,7 @@ class Follower:
     def _continue(self, answers: Sequence[Any], *, known: bool) -> bool:
         """Apply the changes up to the last one; return False where they do not continue from a ``known`` ledger."""
         while True:
-            epoch, change, records = self._ledger.read_log(answers)
+            epoch, change, records = self.ledger.read_log(answers)
             if not known or epoch != self.epoch or change < self.change:
                 return False
             if change > self.change:
@@ -98,11 +98,11 @@ class Follower:
                 self._apply_all(records)
             if self.change >= change:
                 return True
-            answers = self._ledger.wire.ask(self.reads())
+            answers = self.ledger.wire.ask(self.reads())
 
     def poll(self) -> None:
         """Read and apply what changed."""
-        self.accept(self._ledger.wire.ask(self.reads()))
+        self.accept(self.ledger.wire.ask(self.reads()))
 
     def absorb(self, transition: Transition) -> None:
         """Apply the changes of an own transition; read the log if other changes came before them."""
@@ -148,14 +148,14 @@ class Follower:
                 gc.enable()
 
     def _load(self) -> None:
-        if not self._ledger.is_open():
-            self._ledger.open()
+        if not self.ledger.is_open():
+            self.ledger.open()
         epoch_before, change_before, before = self.epoch, self.change, self.view.instances
         for _ in range(10):
-            epoch, change, _records = self._ledger.read_log(self._ledger.wire.ask(self._ledger.log_reads(2**53, 1)))
-            records = [record for page in self._ledger.pages(self.torn) for record in page]
-            versions = self._ledger.machine_versions(around=self.torn is not None)
-            leavers = [one for one in self._ledger.leavers() if one.version <= change]
+            epoch, change, _records = self.ledger.read_log(self.ledger.wire.ask(self.ledger.log_reads(2**53, 1)))
+            records = [record for page in self.ledger.pages(self.torn) for record in page]
+            versions = self.ledger.machine_versions(around=self.torn is not None)
+            leavers = [one for one in self.ledger.leavers() if one.version <= change]
             caught_up = self._start(epoch, change, records, versions, leavers)
             if caught_up:
                 self.loaded = True
@@ -193,9 +193,9 @@ class Follower:
         leavers: Sequence[Instance],
     ) -> bool:
         self.epoch, self.change = epoch, change
-        self.view = LedgerView(records, leavers, self._ledger.leavers_most)
+        self.view = LedgerView(records, leavers, self.ledger.leavers_most)
         self._versions = versions
-        return self._continue(self._ledger.wire.ask(self.reads()), known=True)
+        return self._continue(self.ledger.wire.ask(self.reads()), known=True)
 
     def _apply_all(self, records: Sequence[Instance]) -> None:
         """Apply changes in order; new reservations in a row together."""

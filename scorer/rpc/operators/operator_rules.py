@@ -39,18 +39,18 @@ class OperatorRules:
     """The entries of one prefix."""
 
     def __init__(self, wire: Wire, names: Names) -> None:
-        self._wire = wire
+        self.wire = wire
         self._names = names
 
     def answered(self, query: Query) -> bytes | None:
         """Return the answer that this query got when it acted; None when it has not acted."""
-        found: bytes | None = self._wire.one("GET", self._names.acted(query.method, query.id))
+        found: bytes | None = self.wire.one("GET", self._names.acted(query.method, query.id))
         return found
 
     def keep(self, query: Query, answer: bytes, now_s: float) -> None:
         """Store the answer of a query that has acted in several steps, for a repetition of the query."""
         kept_s = max(1, math.ceil(query.deadline - now_s)) + _KEPT_S
-        self._wire.one("SET", self._names.acted(query.method, query.id), answer, "EX", kept_s)
+        self.wire.one("SET", self._names.acted(query.method, query.id), answer, "EX", kept_s)
 
     def announce(self, moves: Sequence[MoveProposal]) -> None:
         """Put begun moves on the list from which movers take them.
@@ -60,15 +60,15 @@ class OperatorRules:
         waiting = self._names.moves_waiting
         if not moves:
             return
-        messages = self._wire.one("LRANGE", waiting, -READ_MAX, -1)
+        messages = self.wire.one("LRANGE", waiting, -READ_MAX, -1)
         for raw in replaced(messages, {one.instance for one in moves}, moves[0].at, waiting=True):
-            self._wire.one("LREM", waiting, 0, raw)
+            self.wire.one("LREM", waiting, 0, raw)
         for move in moves:
-            self._wire.one("LPUSH", waiting, write_proposal(move))
+            self.wire.one("LPUSH", waiting, write_proposal(move))
 
     def read(self, machines: Sequence[str]) -> list[bytes]:
         """Return the stored entries; b"" for a missing one."""
-        found = self._wire.one("HMGET", self._names.operator, *machines) if machines else []
+        found = self.wire.one("HMGET", self._names.operator, *machines) if machines else []
         return [raw or b"" for raw in found]
 
     def drained(self, machines: Sequence[str]) -> list[str]:
@@ -98,7 +98,7 @@ class OperatorRules:
                 for part in (name, raw, stored(entry) or b"")
             ]
             names = self._names
-            kind, *kept = self._wire.one(
+            kind, *kept = self.wire.one(
                 "EVAL", _SCRIPT, 3, names.operator, names.operator_version,
                 names.acted(query.method, query.id),
                 repr(query.deadline), _KEPT_S, names.changed, said, *entries,

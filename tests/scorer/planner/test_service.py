@@ -62,10 +62,8 @@ class Due:
 
 def service(scorer, loop, rounds=None, due=None):
     """A planner beside a scorer, whose drains are due at once."""
-    current = scorer.service.current
-    settings = PlannerSettings(name="p", drain_s=0.0)
-    others = rounds, due, loop
-    return PlannerService(settings, current, current.follower._ledger, scorer.rules, *others)
+    scorer.rules.wire, loop.one = loop, scorer.rules.one
+    return PlannerService(PlannerSettings(name="p", drain_s=0.0), scorer.service.current, scorer.rules, rounds, due)
 
 
 @pytest.fixture

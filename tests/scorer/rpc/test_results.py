@@ -106,8 +106,8 @@ class Scorer:
             same_server=True, clock=lambda: offline.now_s,
         )  # fmt: skip
         self.rules = RulesModel()
-        self.service = ScorerService(ScorerSettings(name="s"), current, self.metrics, ledger, self.rules)
-        self.planner = PlannerService(PlannerSettings(name="p"), current, ledger, self.rules)
+        self.service = ScorerService(ScorerSettings(name="s"), current, self.rules, self.metrics)
+        self.planner = PlannerService(PlannerSettings(name="p"), current, self.rules)
         self.asked = 0
 
     def ask(self, method, **params):
