@@ -198,12 +198,12 @@ class Balancing:
 
     def handed(self, place: int, other: int) -> Floats:
         """Return [K]: by how much the use of one's role is above the other's: means of their cluster, as measured."""
-        one, two = (self._used(self.scene.instances[n].cluster, self.scene.instances[n].role) for n in (place, other))
-        return known_or(one - two, 0.0)
+        return known_or(self.used(place) - self.used(other), 0.0)
 
-    def _used(self, cluster: str, role: str) -> Floats:
-        """Return [K]: the mean use of a cluster's members in a role, without those that took it in the last hour."""
-        names = self.scene.inputs.ledger.matching(frozenset([("cluster", cluster), ("role", role)]))
+    def used(self, place: int) -> Floats:
+        """Return [K]: the mean use of its cluster in its role, without those that took it in the last hour."""
+        one = self.scene.instances[place]
+        names = self.scene.inputs.ledger.matching(frozenset([("cluster", one.cluster), ("role", one.role)]))
         members = [n for name in names if (n := self.place.get(name)) is not None and self.scene.measured[n]]
         before_s = self.scene.inputs.now_s - HOUR_S
         settled = [n for n in members if self.scene.instances[n].swapped_at <= before_s]

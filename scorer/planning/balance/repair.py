@@ -62,7 +62,9 @@ def relieve(balancing: Balancing) -> None:
         ]
         for rise, n, other in sorted(found):
             if -rise >= settings.gain_min and max(places.rises(n, other), default=0) <= 0:
-                places.exchange(n, other, "its machine is hot")
+                uses = (f"{balancing.scene.instances[k].role} {balancing.used(k)[0]:.2f}" for k in (n, other))
+                means = f"{balancing.scene.resources[0]} by role in the mean: {', '.join(uses)}"
+                places.exchange(n, other, f"its machine is hot, {means}")
                 break
         else:
             hot[source] = False

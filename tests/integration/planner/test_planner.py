@@ -637,6 +637,9 @@ def test_a_role_is_proposed_taken_done(valkey, fleet, tmp_path):
             (line,) = mover(valkey, names, tmp_path, program)(1, "exit 1")
             assert line.startswith(f"{proposal.instance} cold1 cold2 {done}")
             assert masters(fleet) == machines
+    exchanged = [one for one in held(fleet) if one.swap]
+    assert {one.id for one in exchanged} == {proposal.instance, proposal.swap_role_with}
+    assert all(now_s <= one.swapped_at <= time.time() for one in exchanged)
     one.turn(now_s + 120)
     assert fleet.proposals(names.moves_roles) == fleet.proposals(names.moves_taken) == []
     assert counted(one) == {"proposed": 2, "declined": 1, "done": 1}
