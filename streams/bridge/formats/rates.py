@@ -16,6 +16,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import sub
 
 from streams.agent.rises import BITS_32, ImpossibleRiseError, allowed_s, rise_of
 from streams.agent.sampling.readings import Readings
@@ -120,7 +121,7 @@ def rise(machine: Machine, key: Key, point: Point, most: float, wraps_at: float 
     else:
         risen = rise_of(earlier, point.value, most * allowed_s(seconds), wraps_at=wraps_at, resets=not doubted)
     parts = before.parts if before and not point.delta else (0.0,) * len(point.parts)
-    fell = any(was - now > seconds * (TIME_FELL - 1) for was, now in zip(parts, point.parts, strict=False))
+    fell = min(map(sub, point.parts, parts), default=0.0) < seconds * (1 - TIME_FELL)
     if risen is None or (fell and (point.delta or point.value >= earlier)):
         if point.value > earlier:
             machine.doubted.add(key)  # what falls next may be this value, put right: that is no reset
