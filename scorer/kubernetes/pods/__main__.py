@@ -16,6 +16,7 @@ from scorer.kubernetes.kubernetes_settings import KubernetesSettings, Name
 from scorer.kubernetes.pods.metrics import Metrics
 from scorer.kubernetes.pods.nodes import NodeFacts
 from scorer.kubernetes.pods.watcher import PodsWatcher
+from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.live_fleet import refuse_mode
 from scorer.wire import Wire
@@ -57,7 +58,8 @@ def build(settings: PodsSettings, environ: Mapping[str, str]) -> Process:
     metrics, wire = Metrics(product_version()), Wire(settings.ledger_arguments())
     ledger = Ledger(wire, settings.names, **settings.ledger_bounds())
     nodes = NodeFacts(Wire(settings.redis_arguments()), settings.names, how.cluster, metrics)
-    watcher = PodsWatcher(ledger, settings.holder, settings.lease_s, api, how, metrics, nodes)
+    lease = Lease(ledger, f"pods {how.cluster}", settings.holder, settings.lease_s)
+    watcher = PodsWatcher(lease, api, how, metrics, nodes)
 
     def work(stop: Stop) -> None:
         while not stop.wait(watcher.turn(stop)):

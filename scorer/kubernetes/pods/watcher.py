@@ -30,12 +30,10 @@ from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Held, Overtaken, UnknownFormat
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.reconcile import Difference, apply
-from scorer.ledger.store.scripts import Ledger
 from scorer.wire import AWAY
 
 log = logging.getLogger("windward.pods")
 
-LEASE = "pods"
 STANDBY_S = 1.0
 """Time between two tries of a process that waits for the lease."""
 _AGAIN_S = 0.5
@@ -54,20 +52,9 @@ class _Stopped(Exception):
 class PodsWatcher:
     """Call `turn` in a loop; it returns how long to wait before the next call."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        holder: str,
-        lease_s: float,
-        api: ApiServer,
-        how: Reading,
-        metrics: Metrics,
-        nodes: NodeFacts,
-    ) -> None:
-        self._ledger, self._api, self._how, self._metrics, self._nodes = ledger, api, how, metrics, nodes
-        self._lease_name = f"{LEASE} {how.cluster}"
-        self._lease = Lease(ledger, self._lease_name, holder, lease_s)
-        self._renew_s = lease_s / 4
+    def __init__(self, lease: Lease, api: ApiServer, how: Reading, metrics: Metrics, nodes: NodeFacts) -> None:
+        self._ledger, self._api, self._how, self._metrics, self._nodes = lease.ledger, api, how, metrics, nodes
+        self._lease, self._renew_s = lease, lease.lasts_s / 4
         self._failures = 0
         self._renewed_s = 0.0
         self._epoch = b""
@@ -115,7 +102,7 @@ class PodsWatcher:
     def _take(self) -> None:
         number = self._lease.take()
         self._renewed_s = time.monotonic()
-        held = None if number is None else Held(self._lease_name, number)
+        held = None if number is None else Held(self._lease.name, number)
         if held != self._held:
             log.info("pods.lease", extra={"values": {"leads": held is not None, "number": number or 0}})
         self._held = held

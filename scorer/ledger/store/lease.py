@@ -16,16 +16,14 @@ class Lease:
     """One lease by name; ``holder`` names the process that asks, ``lasts_s`` is how long it holds unless renewed."""
 
     def __init__(self, ledger: Ledger, name: str, holder: str, lasts_s: float) -> None:
-        self._ledger = ledger
-        self._name = name
+        self.ledger, self.name, self.lasts_s = ledger, name, lasts_s
         self._holder = holder
-        self._lasts_s = lasts_s
 
     def take(self) -> int | None:
         """Take the lease, or renew it; return its number, None while another holds it."""
-        number, _ = self._ledger.lease(self._name, self._holder, self._lasts_s)
+        number, _ = self.ledger.lease(self.name, self._holder, self.lasts_s)
         return number
 
     def give_up(self) -> None:
         """Give the lease up; without effect when another process holds it."""
-        self._ledger.lease(self._name, self._holder, 0.0)
+        self.ledger.lease(self.name, self._holder, 0.0)

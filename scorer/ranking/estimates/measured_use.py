@@ -219,7 +219,7 @@ def added(before: Uses, seen: MeasuredInstances, kinds: Iterable[str], since_s: 
     for place, name in enumerate(RESOURCES):
         good = np.isfinite(seen.use[place])
         good &= believed(seen.use[place], good, by_kind, seen.rows)
-        sums = _sums(seen, place, good, of, len(sizes), dt, begun)
+        sums = _sums(seen.use[place], seen.noise[place], np.array([np.where(good, dt, 0.0), good, good & begun]), of)
         now = _by_group(sums, sizes)
         for group in {*before, *now}:
             if (use := _joined(before.get(group, {}).get(name), now.get(group), fade)) is not None:
@@ -263,14 +263,14 @@ def _medians(values: Floats, of: Integers) -> Floats:
     return found
 
 
-def _sums(
-    seen: MeasuredInstances, place: int, good: Bools, of: Integers, groups: int, dt: Floats, begun: Bools
-) -> Floats:
-    """Return [6, groups]: instance-time; the sums over it of use, square and noise; instances, and new ones."""
-    use, noise = np.where(good, seen.use[place], 0.0), np.where(good, seen.noise[place], 0.0)
-    weights = np.where(good, dt, 0.0)
-    columns = (weights, weights * use, weights * use**2, weights * noise, good * 1.0, (good & begun) * 1.0)
-    return np.array([np.bincount(of, column, minlength=groups) for column in columns])
+def _sums(use: Floats, noise: Floats, weights: Floats, of: Integers) -> Floats:
+    """Return [6, groups]: instance-time; the sums over it of use, square and noise; instances, and new ones.
+
+    ``use``, ``noise`` [K]; ``weights`` [3, K]: instance-time, whether an instance counts, whether it is new.
+    """
+    time, live, new = weights
+    use, noise = np.where(live, use, 0.0), np.where(live, noise, 0.0)
+    return np.array([np.bincount(of, each) for each in (time, time * use, time * use**2, time * noise, live, new)])
 
 
 def _by_group(sums: Floats, sizes: list[tuple[str, int]]) -> dict[str, Use]:

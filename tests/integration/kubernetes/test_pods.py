@@ -20,6 +20,7 @@ from scorer.kubernetes.pods_api import ApiServer
 from scorer.kubernetes.pods_request import Reading
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.store.check import Check
+from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.loader import Loader
 from scorer.wire import Wire
@@ -45,9 +46,8 @@ class Follower(threading.Thread):
         super().__init__(daemon=True)
         self.wire, self.metrics = Wire({"url": valkey.url}), Metrics()
         self.nodes = NodeFacts(Wire({"url": valkey.url}), names, "east", self.metrics)
-        self.watcher = PodsWatcher(
-            Ledger(self.wire, names), name, LEASE_S, server, Reading("east"), self.metrics, self.nodes
-        )
+        lease = Lease(Ledger(self.wire, names), "pods east", name, LEASE_S)
+        self.watcher = PodsWatcher(lease, server, Reading("east"), self.metrics, self.nodes)
         self.stopping, self.turns = threading.Event(), 0
 
     def run(self):
