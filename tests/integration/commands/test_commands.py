@@ -1,24 +1,21 @@
 """The commands that ask a scorer: output, JSON, exit codes."""
 
-import io
 import json
 import os
 import re
 import subprocess
 import sys
 import time
-from contextlib import redirect_stderr, redirect_stdout
-from unittest import mock
 
 import pytest
 import redis
 
-from ops.cli import main as cli
 from schemas.messages.process import Process
 from schemas.names import FORGOTTEN_S, RING_SLOTS, Names
 from streams.fold.ring import Ring
 from streams.state.checkpoint import encode_position, encode_vitals
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, planner_process, scorer_process
+from tests.support.in_process import run_command
 from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
 
@@ -31,13 +28,7 @@ def windward(valkey):
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix, "WINDWARD_TIMEOUT": "60"}
 
     def run(*words, **more):
-        out, err = io.StringIO(), io.StringIO()
-        with mock.patch.dict(os.environ, environ | more), redirect_stdout(out), redirect_stderr(err):
-            try:
-                code = cli.main(list(words))
-            except SystemExit as ended:
-                code = ended.code
-        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+        return run_command(*words, environ=environ | more)
 
     with planner_process(valkey.url, names, "--every", "0"), scorer_process(valkey.url, names):
         with redis.Redis.from_url(valkey.url) as server:

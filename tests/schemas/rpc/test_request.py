@@ -21,6 +21,7 @@ from schemas.rpc.request import (
     Toleration,
     read_request,
 )
+from tests.schemas.messages.test_sample import json_values
 
 WRONG = [
     ("not an object", [], "expected an object, got a list"),
@@ -189,13 +190,6 @@ def test_a_full_request_is_read():
     assert got.anti_affinity == (Affinity({"cluster": "c"}, "machine"),)
     assert got.tolerations == (Toleration("gpu", None, "refuse"), Toleration())
     assert read_request(msgspec.to_builtins(got)) == got
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
-    max_leaves=8,
-)
 
 
 @given(params=json_values | st.dictionaries(st.sampled_from(Request.__struct_fields__), json_values, max_size=4))

@@ -1,6 +1,5 @@
 """Room for what may be lost: filled until refused, each domain is lost in turn and everything finds a place."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.rpc.request import Request
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import plan
 from scorer.placement.choosing.trial import Trial
 from scorer.placement.offers.placement import expected_change
 from scorer.planning.capacity.room import room
-from scorer.planning.drain.drain import Drained, drain
+from scorer.planning.drain.drain import drain
 from scorer.ranking import survive
 from scorer.ranking.explanation.explain import answer, summary
 from scorer.ranking.inputs import FleetState
 from scorer.ranking.profiles import catalogue
-from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.survive import near, ranked
 from scorer.ranking.tables import Tables
@@ -30,7 +27,7 @@ from tests.scorer.fleets import fleet, machine, request
 
 IDLE = {"cpu": 0.0, "memory": 0.0}
 SIZES = ((1, 4), (2, 4), (1, 8), (3, 8), (2, 12), (4, 16))
-RULES: tuple[dict[str, Any], ...] = (
+RULES = (
     {}, {}, {"cluster": "loose"}, {"selector": "disk=ssd"}, {"ports": [6379]},
     {"priority_class": "batch", "role": "master"},
     {"cluster": "apart", "anti_affinity": [{"instances": {"cluster": "apart"}}]},
@@ -38,24 +35,24 @@ RULES: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 
 
-def profile(name: str, topology: str, ratio: float = 1.0) -> Profile:
+def profile(name, topology, ratio=1.0):
     text = (Path(catalogue.__file__).parent / f"{name}.toml").read_text()
     fits = f'use = "fits"\nratio = {{ cpu = {ratio}, memory = {ratio} }}'
     return parse_profile(f'survive = "{topology}"\n' + text.replace('use = "fits"', fits), f"{name} {topology}")
 
 
-def racks(machines: int, count: int, cpu: int = 12) -> FleetState:
+def racks(machines, count, cpu=12):
     return fleet(*(
         machine(f"m{n}", cpu, 4 * cpu, usage=IDLE, labels={"rack": f"r{n % count}", "disk": "ssd" if n % 2 else "hdd"})
         for n in range(machines)
     ))  # fmt: skip
 
 
-def put(of: FleetState, asked: Request, on: str) -> None:
+def put(of, asked, on):
     of.ledger.apply(copy_with(instance_of(asked, on, of.now_s), state="confirmed", started_at=of.now_s))
 
 
-def filled(of: FleetState, how: Profile, stream: Sequence[dict[str, Any]], refused: int = 1) -> int:
+def filled(of, how, stream, refused=1):
     """Place instances until so many are refused; return how many were placed."""
     tables, placed = Tables(), 0
     for number, params in enumerate(stream):
@@ -69,9 +66,9 @@ def filled(of: FleetState, how: Profile, stream: Sequence[dict[str, Any]], refus
     return placed
 
 
-def lost(of: FleetState, how: Profile, topology: str) -> list[Drained]:
+def lost(of, how, topology):
     """Lose each domain in turn."""
-    domains: dict[str, list[str]] = {}
+    domains = {}
     for row, name in enumerate(of.snapshot.names):
         domains.setdefault(name if topology == "machine" else of.snapshot.rules.labels(row)["rack"], []).append(name)
     return [drain(names, of.inputs(how), lost=True) for names in domains.values()]
@@ -79,7 +76,7 @@ def lost(of: FleetState, how: Profile, topology: str) -> list[Drained]:
 
 @settings(max_examples=examples(12, 60), deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["rack", "machine"]), st.sampled_from(["windward", "kubernetes"]))
-def test_each_domain_is_lost_in_turn(seed: int, topology: str, name: str) -> None:
+def test_each_domain_is_lost_in_turn(seed, topology, name):
     """Whatever the sizes, rules, clusters, ports and classes are; by the plan of ``drain --lost``."""
     draw = np.random.default_rng(seed)
     of, how = racks(int(draw.integers(3, 8)), int(draw.integers(2, 5))), profile(name, topology)
@@ -93,7 +90,7 @@ def test_each_domain_is_lost_in_turn(seed: int, topology: str, name: str) -> Non
     ("topology", "at_once"),
     [("rack", 1), ("machine", 1), ("rack", 7), ("machine", 7), ("machine", 90)],
 )
-def test_the_bound_alone_holds_without_rules(topology: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bound_alone_holds_without_rules(topology, at_once, monkeypatch):
     """On fleets too large to try a loss; one by one and in batches, which see their own instances."""
     monkeypatch.setattr(survive, "EXACT_MAX", 0)
     draw, how = np.random.default_rng(at_once), profile("kubernetes", topology)
@@ -115,7 +112,7 @@ def test_the_bound_alone_holds_without_rules(topology: str, at_once: int, monkey
 # ---- against the best that is possible
 
 
-def packs(free: tuple[tuple[int, int], ...], pieces: Sequence[tuple[int, int]], seen: set[Any]) -> bool:
+def packs(free, pieces, seen):
     """Return whether pieces fit into what is free."""
     if not pieces:
         return True
@@ -131,22 +128,22 @@ def packs(free: tuple[tuple[int, int], ...], pieces: Sequence[tuple[int, int]], 
     )
 
 
-def possible(domains: Sequence[int], size: tuple[int, int], items: list[tuple[int, int]]) -> bool:
+def possible(domains, size, items):
     """Return whether some assignment of the items survives the loss of each domain, by trying all."""
     items, seen, left = sorted(items, reverse=True), set[Any](), [200_000]
 
-    def survives(load: list[tuple[tuple[int, int], ...]]) -> bool:
+    def survives(load):
         free = [tuple(have - sum(one[r] for one in here) for r, have in enumerate(size)) for here in load]
         return all(
             packs(
-                tuple(one for one, of in zip(free, domains, strict=True) if of != gone),  # type: ignore[arg-type]
+                tuple(one for one, of in zip(free, domains, strict=True) if of != gone),
                 sorted([one for here, of in zip(load, domains, strict=True) if of == gone for one in here])[::-1],
                 set(),
             )
             for gone in set(domains)
         )
 
-    def found(at: int, load: list[tuple[tuple[int, int], ...]]) -> bool:
+    def found(at, load):
         if at == len(items):
             return survives(load)
         key = (at, tuple(sorted(zip(domains, load, strict=True))))
@@ -169,7 +166,7 @@ def possible(domains: Sequence[int], size: tuple[int, int], items: list[tuple[in
 @pytest.mark.parametrize(
     ("topology", "seeds", "hosted", "flat_lost"), [("machine", 10, 0.95, 0.15), ("rack", 10, 0.98, 0.4)]
 )
-def test_it_hosts_nearly_the_most_that_is_possible(topology: str, seeds: int, hosted: float, flat_lost: float) -> None:
+def test_it_hosts_nearly_the_most_that_is_possible(topology, seeds, hosted, flat_lost):
     """A flat reserve of a tenth hosts about as many or more, and loses instances with many a domain."""
     own = best = unsafe = domains_of_all = 0
     for seed in range(seeds):
@@ -194,7 +191,7 @@ def test_it_hosts_nearly_the_most_that_is_possible(topology: str, seeds: int, ho
 # ---- one decision
 
 
-def test_a_refusal_says_why() -> None:
+def test_a_refusal_says_why():
     """Two machines: what one has must fit on the other; in the summary, by filter, and of each machine."""
     of, how = racks(2, 2, cpu=4), profile("kubernetes", "machine")
     assert filled(of, how, [{"cpu": 1, "memory": 1}] * 9) == 4
@@ -211,7 +208,7 @@ def test_a_refusal_says_why() -> None:
     assert ranked(request(cpu=1, memory=1), of.inputs(profile("kubernetes", ""))).feasible_count == 2
 
 
-def test_the_others_were_not_tried_where_a_better_machine_is_found_by_a_trial() -> None:
+def test_the_others_were_not_tried_where_a_better_machine_is_found_by_a_trial():
     """An instance with a rule is tried; the answer says so of the machines after the best."""
     of, how = racks(4, 2), profile("kubernetes", "rack")
     ranking = ranked(request(**RULES[-1]), of.inputs(how))
@@ -219,7 +216,7 @@ def test_the_others_were_not_tried_where_a_better_machine_is_found_by_a_trial() 
     assert ranking.best(4).tolist() == [0]
 
 
-def test_a_place_that_was_missing_before_refuses_nothing_else() -> None:
+def test_a_place_that_was_missing_before_refuses_nothing_else():
     """An instance that only one rack may have finds no place without it, and is not to blame on others."""
     of, how = racks(4, 2), profile("kubernetes", "rack")
     put(of, request(id="bound", cpu=1, memory=1, selector="disk=ssd,rack=r1"), "m1")
@@ -237,7 +234,7 @@ def test_a_place_that_was_missing_before_refuses_nothing_else() -> None:
         pytest.param(1, 1, survive.FRESH_S, 0, id="old measurements"),
     ],
 )
-def test_far_from_the_limit_a_decision_counts_changes(asked: int, others: int, later_s: float, changes: int) -> None:
+def test_far_from_the_limit_a_decision_counts_changes(asked, others, later_s, changes):
     """The sums are computed again for a larger instance, and for new measurements."""
     of, how, tables = racks(100, 5), profile("kubernetes", "rack"), Tables()
     assert near(request(cpu=1, memory=1), of.inputs(how, tables)) is None
@@ -248,7 +245,7 @@ def test_far_from_the_limit_a_decision_counts_changes(asked: int, others: int, l
     assert [one.changes for one in tables.kept.values()] == [changes]
 
 
-def test_near_the_limit_a_reservation_is_refused_after_any_change() -> None:
+def test_near_the_limit_a_reservation_is_refused_after_any_change():
     """The script compares the ledger's last change then, so that no other scorer takes the same room."""
     of, asked = racks(3, 3), request(cpu=1, memory=1)
     assert expected_change(7, asked, of.ledger, near=ranked(asked, of.inputs(profile("kubernetes", "rack"))).near) == 7
@@ -256,7 +253,7 @@ def test_near_the_limit_a_reservation_is_refused_after_any_change() -> None:
     assert plan([asked] * 2, of.inputs(profile("kubernetes", "rack"))).ranking.near
 
 
-def test_machines_without_the_label_take_what_is_lost() -> None:
+def test_machines_without_the_label_take_what_is_lost():
     """They are no domain; where no machine has the label nothing is kept, and the answer warns of it."""
     spare = machine("spare", 12, 48, usage=IDLE)
     of, how = fleet(machine("m0", 12, 48, usage=IDLE, labels={"rack": "r"}), spare), profile("kubernetes", "rack")
