@@ -93,6 +93,15 @@ def test_a_window_without_readings_is_nan_with_coverage_zero():
     np.testing.assert_array_equal(columns["std"][0, :, 0], 0)
 
 
+def test_a_small_spread_is_kept_where_the_newest_slots_lack_the_resource():
+    """Sums are about its newest slot that is filled, which may be an old one."""
+    means = 2.0**36 + np.random.default_rng(1).normal(0, 1, (60, R))
+    means[50:, 1] = np.nan
+    columns = window_columns(filled_ring(np.arange(60), means), ROW, WINDOWS)
+    for r, held in ((0, means[:, 0]), (1, means[:50, 1])):
+        assert columns["std"][0, 2, r] == pytest.approx((held - 2.0**36).std(), rel=1e-4)
+
+
 def test_what_left_the_ring_leaves_nothing_behind():
     """An hour after a burst, with its slots empty since, its maximum and mean are gone; also for slots of 1970."""
     for first in (-START, 0.0):
