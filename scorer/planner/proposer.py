@@ -30,7 +30,7 @@ from scorer.planner.settings import PlannerSettings
 from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.proposals import OUTCOMES, Term, propose
-from scorer.planning.balance.rounds import Rounds, condition_of
+from scorer.planning.balance.rounds import Rounds, UnderWay, condition_of
 from scorer.planning.violations import WHY, violations
 from scorer.ranking.inputs import FleetState, RankingInputs, machines_of
 from scorer.ranking.profiles.profile import Profile
@@ -191,7 +191,7 @@ class Proposer:
             self._metrics.broken.labels(why).set(broken[why])
         if profile.survive:
             self._try_losses(inputs)
-        plan = advice(inputs, self._rounds, settled.pending, self._term.resting, settled.handing)
+        plan = advice(inputs, self._rounds, UnderWay(settled.pending, settled.handing, self._term.resting))
         new = propose(plan, number, now_s, settings.proposal_s)
         if self._lease.take() != number:  # this process was suspended meanwhile, and another plans
             return

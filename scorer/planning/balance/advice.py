@@ -6,7 +6,7 @@ source before the move.
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from scorer.ledger.record.instance import Instance
 from scorer.planning.balance.by_overload import Balancing, Plan, Swap
 from scorer.planning.balance.moves import Step
 from scorer.planning.balance.repair import by_overload, repair
-from scorer.planning.balance.rounds import Rounds
+from scorer.planning.balance.rounds import NOTHING, Rounds, UnderWay
 from scorer.planning.balance.scene import Scene
 from scorer.planning.thresholds.anomaly import SideDetectors
 from scorer.planning.thresholds.eviction_order import CLASS_RANK, NO_CLASS
@@ -32,17 +32,14 @@ _UNITS: Mapping[str, float] = {resource.name: 10.0 ** min(resource.decimals, 3) 
 
 
 @quiet
-def leaving(
-    inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
-    stay: Collection[str] = (), handing: Mapping[str, str] | None = None,
-) -> Plan:  # fmt: skip
+def leaving(inputs: RankingInputs, rounds: Rounds | None = None, under_way: UnderWay = NOTHING) -> Plan:
     """Return the moves in order; each target is chosen with the moves before it.
 
     Usage of a machine is the mean of the profile's load model; of an instance, its measured usage, or else the usage
     that the profile expects.
     """
     settings, snapshot = inputs.profile.rebalance, inputs.snapshot
-    balancing = Balancing.of(inputs, rounds, pending, stay, handing)
+    balancing = Balancing(inputs, rounds, under_way)
     scene, draft = balancing.scene, balancing.draft
     rules = Rules(settings, None if rounds is None else rounds.condition, balancing.left)
     memory = SideDetectors() if rounds is None else rounds.thresholds
@@ -102,19 +99,14 @@ def _amounts(names: Sequence[str], columns: Floats, instances: float = 0.0) -> F
     return found
 
 
-def advice(
-    inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
-    stay: Collection[str] = (), handing: Mapping[str, str] | None = None,
-) -> Plan:  # fmt: skip
+def advice(inputs: RankingInputs, rounds: Rounds | None = None, under_way: UnderWay = NOTHING) -> Plan:
     """Return the moves by the profile's ``[rebalance]``; only the state in ``rounds`` is changed.
 
-    ``rounds``: the state of earlier rounds; None: a machine gives instances as soon as it is overloaded. ``pending``:
-    instance id to target, moves under way that count as made. ``stay``: ids of instances that do not move.
-    ``handing``: instance id to the other's, exchanges of roles under way that count as made.
+    ``rounds``: the state of earlier rounds; None: a machine gives instances as soon as it is overloaded.
     """
     rules: Mapping[str, Callable[..., Plan]] = {"thresholds": leaving, "repair": repair, "overload": by_overload}
     rule = rules[inputs.profile.rebalance.rule]
-    return rule(inputs, rounds, pending, stay, handing)
+    return rule(inputs, rounds, under_way)
 
 
 def told(plan: Plan, inputs: RankingInputs, rounds: Rounds | None = None) -> RebalanceResult:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from scorer.planning.balance.cost import COPY_CORES, UNKNOWN_NIC, copy_rates, me
 from scorer.planning.balance.gates import COMPARED, HOUR_S, ceiling_of, limit_of, moved_lately, over_and_under
 from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.moves import Hosts, Movable, Step
-from scorer.planning.balance.rounds import Rounds
+from scorer.planning.balance.rounds import NOTHING, Rounds, UnderWay
 from scorer.planning.balance.scene import Scene, scene_of
 from scorer.planning.balance.search import plan
 from scorer.planning.balance.tentative import Draft
@@ -70,9 +70,8 @@ class Plan:
 
 @quiet
 def rebalance(
-    inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
-    stay: Collection[str] = (), handing: Mapping[str, str] | None = None, *, nic_unknown: float = UNKNOWN_NIC,
-    first: Callable[["Balancing"], None] = lambda _: None,
+    inputs: RankingInputs, rounds: Rounds | None = None, under_way: UnderWay = NOTHING, *,
+    nic_unknown: float = UNKNOWN_NIC, first: Callable[["Balancing"], None] = lambda _: None,
 ) -> Plan:  # fmt: skip
     """Return the moves that cut the fleet's expected overload, or its variance, the most.
 
@@ -81,7 +80,7 @@ def rebalance(
     and take nothing; thresholds of the profile's ``[rebalance]`` say which others do not. ``nic_unknown``: bytes/s of a
     NIC whose speed is not known. ``first``: what is done before any move. The others are those of `advice.advice`.
     """
-    balancing = Balancing.of(inputs, rounds, pending, stay, handing, nic_unknown)
+    balancing = Balancing(inputs, rounds, under_way, nic_unknown)
     first(balancing)
     plan(balancing.draft, balancing.allowed, balancing.left)
     return balancing.plan()
@@ -91,19 +90,18 @@ class Balancing:
     """A plan of either rule in progress: the moves so far as loads (`draft`) and in the ledger (`trial`)."""
 
     def __init__(
-        self, trial: Trial, scene: Scene, movable: Movable, hosts: Hosts, in_hour: int,
-        on_way: Sequence[tuple[int, int]], leaving: Sequence[tuple[int, int | None]],
-        handing: Collection[tuple[str, str]],
-    ) -> None:  # fmt: skip
-        self.trial, self.scene, self._movable, self._in_hour = trial, scene, movable, in_hour
-        settings = scene.inputs.profile.rebalance
-        self._settings, self._hour_max = settings, settings.in_hour(len(scene.inputs.ledger))
+        self, inputs: RankingInputs, rounds: Rounds | None, under_way: UnderWay, nic_unknown: float = UNKNOWN_NIC
+    ) -> None:
+        self.trial, self.scene = Trial(inputs), (scene := scene_of(inputs))
+        hosts, self._in_hour = hosts_of(scene, rounds, nic_unknown)
+        self._movable, settings = movable_in(scene, under_way.stay), inputs.profile.rebalance
+        self._settings, self._hour_max = settings, settings.in_hour(len(inputs.ledger))
         self._needed: set[frozenset[Facet]] = set()
         """What instances that move must have near them: who is so stays where it is."""
         self.draft = Draft(scene.loads.copy(), self._movable, settings, hosts, self._moved)
-        self.on_way = on_way
+        self.on_way = on_way_in(scene, under_way.pending)
         """Moves that count as made."""
-        self.leaving = leaving
+        self.leaving = leaving_in(scene)
         """Instances whose target is reserved and so has their load already."""
         for instance, target in self.on_way:
             self.draft.take_as_made(instance, target)
@@ -111,25 +109,15 @@ class Balancing:
             self.draft.see_leaving(instance, at)
         self.place = {one.id: n for n, one in enumerate(scene.instances)}
         self.swaps: list[Swap] = []
-        self.handing = [(self.place[one], self.place[other]) for one, other in handing if {one, other} <= {*self.place}]
+        known = self.place.keys()
+        handing = [pair for pair in under_way.handing.items() if known >= {*pair}]
+        self.handing = [(self.place[one], self.place[other]) for one, other in handing]
         """Exchanges of roles under way."""
         self._see_handed()
         self._before = self.draft.loads.copy()
-        left = settings.moves_max if self._hour_max is None else self._hour_max - in_hour
+        left = settings.moves_max if self._hour_max is None else self._hour_max - self._in_hour
         self.left = max(min(settings.moves_max, left) - len(self.on_way), 0)
         """How many moves the plan may have."""
-
-    @classmethod
-    def of(
-        cls, inputs: RankingInputs, rounds: Rounds | None, pending: Mapping[str, str] | None, stay: Collection[str],
-        handing: Mapping[str, str] | None = None, nic_unknown: float = UNKNOWN_NIC,
-    ) -> Self:  # fmt: skip
-        """Return a plan of either rule that has no moves yet."""
-        scene = scene_of(inputs)
-        hosts, in_hour = hosts_of(scene, rounds, nic_unknown)
-        on_way, leaving = on_way_in(scene, pending or {}), leaving_in(scene)
-        movable, under_way = movable_in(scene, stay), (handing or {}).items()
-        return cls(Trial(inputs), scene, movable, hosts, in_hour, on_way, leaving, under_way)
 
     def allowed(self, place: int) -> Bools:
         """Return [M]: the machines that an instance may go to, by the filters and the settings."""

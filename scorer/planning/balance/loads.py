@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scorer.ranking.formulas.overload import expected_excess
-from scorer.snapshot.arrays import Bools, Floats, known_or
+from scorer.snapshot.arrays import Bools, Floats
 
 
 @dataclass
@@ -26,19 +26,13 @@ class Loads:
     """[K] They sum to 1."""
 
     @classmethod
-    def of(
-        cls, utilization: Floats, deviation: Floats, allocatable: Floats, weights: Floats, limit: float, floor: float
-    ) -> "Loads":
-        """Return the loads of a fleet, all arguments [K, M]; ``weights`` [K] sum to 1.
-
-        The variance is ``deviation^2 + floor^2``: the floor is the least error of a mean over a window.
-        """
+    def of(cls, utilization: Floats, variance: Floats, allocatable: Floats, weights: Floats, limit: float) -> "Loads":
+        """Return the loads of a fleet, all arguments [K, M]; ``weights`` [K] sum to 1."""
         known = np.isfinite(utilization) & (allocatable > 0)
         there = np.where(known, allocatable, 0.0)
         mean = there.sum(axis=1, keepdims=True) / np.maximum(known.sum(axis=1, keepdims=True), 1)
         size = np.divide(there, mean, out=np.zeros_like(there), where=mean > 0) * weights[:, None]
         inverse = np.divide(1.0, allocatable, out=np.zeros_like(there), where=known)
-        variance = known_or(deviation, 0.0) ** 2 + floor**2
         return cls(np.where(known, utilization, 0.0), variance, inverse, size, limit, weights)
 
     def overload(self, utilization: Floats, variance: Floats, size: Floats) -> Floats:

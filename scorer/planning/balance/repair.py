@@ -14,7 +14,6 @@ overloaded machine: nothing is copied. What that changes of the load is the diff
 of the cluster's members in either role.
 """
 
-from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from math import ceil, inf
@@ -24,7 +23,7 @@ import numpy as np
 from scorer.ledger.record.facets import Avoids, avoids, facets, facets_of
 from scorer.ledger.record.instance import Instance, copy_with
 from scorer.planning.balance.by_overload import Balancing, Plan, rebalance
-from scorer.planning.balance.rounds import Rounds
+from scorer.planning.balance.rounds import NOTHING, Rounds, UnderWay
 from scorer.planning.violations import broken, counted_by, in_words
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.snapshot.arrays import Bools, Floats, Integers
@@ -37,12 +36,9 @@ UNPLACED_MAX = 100
 
 
 @quiet
-def repair(
-    inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
-    stay: Collection[str] = (), handing: Mapping[str, str] | None = None,
-) -> Plan:  # fmt: skip
+def repair(inputs: RankingInputs, _rounds: Rounds | None = None, under_way: UnderWay = NOTHING) -> Plan:
     """Return the moves; a target is the machine that the profile chooses among the equally good ones."""
-    return _Repair(Balancing.of(inputs, None, pending, stay, handing)).plan()
+    return _Repair(Balancing(inputs, None, under_way)).plan()
 
 
 def relieve(balancing: Balancing) -> None:

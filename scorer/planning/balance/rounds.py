@@ -5,7 +5,9 @@ round, which any process can then answer. Rejected: a state in Redis, by which o
 user's result; and one query for all rounds, which would be lost with its process, minutes after it was claimed.
 """
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,6 +16,20 @@ from schemas.values.read_json import reader
 from scorer.planning.thresholds.anomaly import FORGOTTEN_S, Condition, Detector, Detectors, SideDetectors
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools
+
+
+class UnderWay(NamedTuple):
+    """What earlier rounds and others have begun."""
+
+    pending: Mapping[str, str] = {}
+    """Instance id to target: moves that count as made."""
+    handing: Mapping[str, str] = {}
+    """Instance id to the other's: exchanges of roles that count as made."""
+    stay: Collection[str] = ()
+    """Ids of instances that do not move."""
+
+
+NOTHING = UnderWay()
 
 
 def condition_of(settings: Rebalancing, every_s: float) -> Condition:

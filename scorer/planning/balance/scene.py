@@ -14,7 +14,7 @@ from scorer.planning.candidates import instances_on
 from scorer.ranking.inputs import RankingInputs, machines_of
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scores.expected_overload import ExpectedOverload
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.arrays import Bools, Floats, known_or
 from scorer.snapshot.snapshot import Snapshot
 
 VARIATION = 1.0
@@ -59,7 +59,8 @@ def scene_of(inputs: RankingInputs) -> Scene:
     """Return the scene of a fleet at a moment.
 
     Weights, limit and floor of the loads are those of the profile's `ExpectedOverload`, or its defaults; its
-    coefficient of variation, too, up to `VARIATION`. Machines without fresh data have no load.
+    coefficient of variation, too, up to `VARIATION`. The variance of a machine is ``deviation^2 + floor^2``: the
+    floor is the least error of a mean over a window. Machines without fresh data have no load.
     """
     score = inputs.profile.find(ExpectedOverload) or ExpectedOverload()
     resources = tuple(name for name in RESOURCES if score.weights.get(name, 0) > 0)
@@ -69,11 +70,10 @@ def scene_of(inputs: RankingInputs) -> Scene:
     fresh = machines.has_data & (machines.age_s <= inputs.profile.stale_s)
     loads = Loads.of(
         np.where(fresh, machines.utilization[rows], np.nan),
-        machines.deviation[rows] * score.std_factor,
+        known_or(machines.deviation[rows] * score.std_factor, 0.0) ** 2 + score.floor**2,
         machines.allocatable[rows],
         weights / weights.sum(),
         score.limit,
-        score.floor,
     )
     instances, placed = instances_on(inputs.snapshot, inputs.ledger)
     expected = machines.estimate.of_records(placed.records)

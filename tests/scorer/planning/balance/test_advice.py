@@ -11,6 +11,7 @@ from scorer.ledger.record.instance import Instance, Moving, copy_with
 from scorer.ledger.view.view import LedgerView
 from scorer.planning.balance.advice import advice
 from scorer.planning.balance.gates import moved_lately
+from scorer.planning.balance.rounds import UnderWay
 from scorer.planning.balance.tentative import NEGLIGIBLE
 from scorer.planning.candidates import instances_on
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -46,7 +47,7 @@ LIMITS = st.fixed_dictionaries(
 
 def advised(of, pending=None, **rebalance):
     profile = replace(load_profiles().choose("windward"), rebalance=Rebalancing(**rebalance))
-    return advice(of.inputs(profile), pending=pending)
+    return advice(of.inputs(profile), under_way=UnderWay(pending or {}))
 
 
 def any_fleet(seed):

@@ -13,6 +13,7 @@ from scorer.planning.balance.advice import advice
 from scorer.planning.balance.cost import LASTS_S
 from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.moves import Hosts, Movable
+from scorer.planning.balance.rounds import UnderWay
 from scorer.planning.balance.search import plan
 from scorer.planning.balance.tentative import Draft
 from scorer.ranking.profiles import rebalance_section
@@ -254,7 +255,7 @@ def test_the_mean_over_the_time_for_which_it_counts(source, target, usage, memor
     """Gain less cost: the mean of what the move changes, the copy in it, step by step."""
     shares = np.array([[source, target], [0.1, 0.2]])
     capacity = np.array([[10.0, 20.0], [2.0, 2.0]])
-    loads = Loads.of(shares, np.full((2, 2), 0.05), capacity, np.array([0.5, 0.5]), 0.9, 0.05)
+    loads = Loads.of(shares, np.full((2, 2), 0.005), capacity, np.array([0.5, 0.5]), 0.9)
     movable, hosts = one_instance(loads, usage, memory_min * 60 * rate, rate)
     draft = Draft(loads.copy(), movable, Rebalancing(gain_min=0.0), hosts)
     plan(draft, lambda _: np.ones(2, np.bool_), draft.settings.moves_max)
@@ -343,7 +344,7 @@ def test_an_exchange_counts_until_the_windows_show_it():
     of, swapped = shop(), {"master0": "replica", "replica0": "master"}
     chosen = load_profiles().choose("windward")
     chosen = replace(chosen, rebalance=replace(chosen.rebalance, roles=True))
-    under_way = advice(of.inputs(chosen), handing={"master0": "replica0"})
+    under_way = advice(of.inputs(chosen), under_way=UnderWay(handing={"master0": "replica0"}))
     assert (under_way.swaps, under_way.steps) == ((), ())
     overloads = []
     for age_s in (0.0, 1200.0, 2400.0, 3599.0):

@@ -8,7 +8,7 @@ import pytest
 from schemas.resources import RESOURCES
 from scorer.planning.balance.advice import leaving
 from scorer.planning.balance.gates import ceiling_of, over_and_under
-from scorer.planning.balance.rounds import Rounds, condition_of
+from scorer.planning.balance.rounds import Rounds, UnderWay, condition_of
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import Rebalancing
@@ -32,10 +32,10 @@ def hot(**more):
 
 def planned(of, now_s=0.0, **more):
     """The plan by thresholds; the rest are settings."""
-    state = {name: more.pop(name) for name in ("rounds", "pending") if name in more}
+    rounds, under_way = more.pop("rounds", None), UnderWay(more.pop("pending", {}))
     settings = Rebalancing(rule="thresholds", **{**THRESHOLDS, **more})
     profile = replace(load_profiles().choose("windward"), rebalance=settings)
-    return leaving(RankingInputs(of.snapshot, of.ledger, profile, of.now_s + now_s), **state)
+    return leaving(RankingInputs(of.snapshot, of.ledger, profile, of.now_s + now_s), rounds, under_way)
 
 
 def test_what_leaves_has_a_target_that_stays_below():

@@ -16,7 +16,7 @@ def loads(shares):
     both = np.array([shares, shares[::-1]])
     both[1, -1] = np.nan
     size = np.array([np.arange(1.0, len(shares) + 1), np.full(len(shares), 4.0)])
-    return Loads.of(both, np.full_like(both, 0.05), size, np.array([0.75, 0.25]), 0.9, 0.05)
+    return Loads.of(both, np.full_like(both, 0.005), size, np.array([0.75, 0.25]), 0.9)
 
 
 @given(st.lists(SHARE, min_size=3, max_size=6), st.floats(0.0, 0.5))
@@ -72,7 +72,8 @@ def test_the_hottest_has_the_highest_level():
 def shares_of(*shares, std=0.05, allocatable=10.0):
     """One resource; machines with these shares used."""
     row = np.array([shares])
-    return Loads.of(row, np.full_like(row, std), np.full_like(row, allocatable), np.ones(1), limit=0.9, floor=0.05)
+    variance = np.full_like(row, std**2 + 0.05**2)
+    return Loads.of(row, variance, np.full_like(row, allocatable), np.ones(1), limit=0.9)
 
 
 def test_overload_against_samples():

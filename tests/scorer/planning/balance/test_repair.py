@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from scorer.ledger.record.instance import Moving, copy_with
 from scorer.planning.balance.advice import advice
-from scorer.planning.balance.rounds import Rounds, condition_of
+from scorer.planning.balance.rounds import Rounds, UnderWay, condition_of
 from scorer.planning.violations import violations
 from scorer.ranking.inputs import machines_of
 from scorer.ranking.profiles.rebalance_section import Rebalancing
@@ -23,14 +23,14 @@ from tests.scorer.fleets import IDLE, PROFILES, fleet, machine
 FREELY = {"moves_max": 999, "from_machine_max": 999, "to_machine_max": 999, "cluster_max": 999, "hour_max": 0.0}
 
 
-def planned(machines, instances, pending=None, **more):
+def planned(machines, instances, **more):
     of, leaving, rounds = fleet(*machines, instances=instances), more.pop("leaving", {}), more.pop("rounds", None)
-    handing = more.pop("handing", None)
+    under_way = UnderWay(more.pop("pending", {}), more.pop("handing", {}))
     chosen = Rebalancing(rule="repair", **{**FREELY, "rest_s": 0.0, **more})
     for name, to in leaving.items():
         moving = Moving(to=to, since=1.0, until=9e9, number=1)
         of.ledger.apply(copy_with(of.ledger.instances[name], moving=moving))
-    return advice(of.inputs(replace(PROFILES.choose("windward"), rebalance=chosen)), rounds, pending, (), handing)
+    return advice(of.inputs(replace(PROFILES.choose("windward"), rebalance=chosen)), rounds, under_way)
 
 
 def moved(plan, instances):
