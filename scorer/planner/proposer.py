@@ -53,9 +53,7 @@ class Metrics(AnsweringMetrics):
     leads = gauge("windward_planner_leads", "1 while this process holds the lease of the rounds")
     overload = gauge("windward_planner_overload", "Expected load above the limit, in machines of mean size")
     broken = gauge("windward_fleet_rule_violations", "Broken rules by cause, told by the holder of the lease", why=WHY)
-    without_place = gauge(
-        "windward_fleet_without_place_instances", "Of the domain whose loss is the worst by the profile's `survive`"
-    )
+    without_place = gauge("windward_fleet_without_place_instances", "If what `survive` names were lost: of the worst")
     planned_at = gauge("windward_planner_round_timestamp_seconds", "When it planned a round last")
 
 
@@ -189,8 +187,7 @@ class Proposer:
         broken = Counter(one.why for one in violations(machines_of(inputs), inputs.ledger))
         for why in WHY:
             self._metrics.broken.labels(why).set(broken[why])
-        if profile.survive:
-            self._try_losses(inputs)
+        self._try_losses(inputs)
         plan = advice(inputs, self._rounds, UnderWay(settled.pending, settled.handing, self._term.resting))
         new = propose(plan, number, now_s, settings.proposal_s)
         if self._lease.take() != number:  # this process was suspended meanwhile, and another plans
@@ -216,7 +213,7 @@ class Proposer:
             self._losses[name] = homeless(machines[name], inputs)
             if time.monotonic() >= until_s:
                 break
-        self._metrics.without_place.set(max(self._losses.values(), default=0))
+        self._metrics.without_place.set(max(self._losses.values(), default=math.nan))
 
     def _tell(self, plan: Plan, outcomes: tuple[str, ...], proposed: int, now_s: float) -> None:
         for outcome in (*outcomes, *["proposed"] * proposed):

@@ -121,7 +121,7 @@ def capacity(params: dict[str, Any], inputs_of: InputsOf) -> CapacityResult:
     found = room_of_each(request, inputs)
     if found is None:
         raise InvalidRequest(
-            "a rule of this request looks at instances of other machines, so copies are placed one by one: "
+            "a rule, or survive, looks at instances of other machines, so copies are placed one by one: "
             "the command `windward capacity` counts them"
         )
     return CapacityResult(

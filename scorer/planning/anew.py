@@ -21,7 +21,7 @@ from scorer.planning.candidates import takes_pod
 from scorer.ranking.filters.affinity import Affinity
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.rank import refusal_of
-from scorer.ranking.survive import alike, size
+from scorer.ranking.survive import Key, alike, size
 from scorer.snapshot.arrays import Bools
 
 _STARTS = 8
@@ -76,12 +76,14 @@ def place_anew(
     condition: Apart | None = None,
     by_class: bool = False,
     first: Collection[str] = (),
+    key: Key | None = None,
 ) -> list[Anew]:
     """Return the target of each instance, in the order of placing; the trial then includes the moves.
 
     ``gone``: their machines are lost, so they count nowhere before they are placed. Otherwise each stays on its machine
     until its turn, and afterwards when no machine is feasible. ``by_class``: higher classes before lower ones, within a
     class masters first; groups that move together stay first. ``first``: ids of instances before larger ones.
+    ``key``: of the largest, in place of cpu and memory.
 
     Raises InvalidRequest where `rank` does.
     """
@@ -91,7 +93,7 @@ def place_anew(
     for bound in [] if gone else _bound(instances, trial):
         found += _all_or_none(bound, trial, condition)
     done = {one.instance.id for one in found}
-    for request, group in alike([one for one in instances if one.id not in done], first, by_class=by_class):
+    for request, group in alike([one for one in instances if one.id not in done], first, by_class=by_class, key=key):
         found += _placed(request, group, trial, condition, gone=gone)
     for one in [] if gone else stranded(found, trial):
         found.remove(one)

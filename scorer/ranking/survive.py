@@ -1,13 +1,16 @@
 """Room for what may be lost: with ``survive`` in a profile, the instances of any one domain find places on the others.
 
 A domain is a machine (``survive = "machine"``), or all machines with one value of a label. `ranked` is `rank`, less the
-machines where the new instance would leave the instances of some domain without a place. Three tests, the cheapest one
-first. With the *piece*, the largest amounts of all instances, machine m takes k(m) copies of it by all filters. An
-instance has the size s(i) = max over resources of amount / piece, at most 1. While one of both holds for each domain d,
-any order and any choice of machines finds places for all of its instances:
+machines where the new instance would leave the instances of some domain without a place. Three tests, the cheapest
+first. The share s(i) of an instance is the largest of its amounts, each as a part of the mean machine's, and 1 for the
+largest of all. Machine m takes f(m) instances of share 1, by all filters, counted in eighths. For each s of 1, 1/2,
+1/4, 1/8 and 1/16 one of both must hold. Then the instances of domain d find places, the largest share first, on any
+machines that take them:
 
-    sum of max(k(m) - 1, 0) over m not in d  >=  sum of s(i) over i in d         a full machine took more than k(m) - 1
-    sum of k(m) over m not in d              >=  number of i in d                or at least k(m) instances
+    sum of max(f(m) - s, 0) over m not in d      >=  sum of s(i) over i in d with s(i) > s/2
+    sum of floor(f(m) / s) * s over m not in d   >=  sum of the same, each rounded up to a power of 1/2
+
+A machine that does not take one of share s got more than f(m) - s by then; rounded up, at least floor(f(m) / s) * s.
 
 1. One placement lowers the difference by at most 1. So it is computed once for as many placements as the least of these
    differences allows, `AHEAD` kept back for those of other scorers that are not seen yet: a decision compares numbers.
@@ -21,27 +24,25 @@ An instance is excluded from some machines by its cluster or its ports: as many 
 most used port has instances are left out. Other rules and selectors are seen by the third test alone, which is then
 made each time. Above `EXACT_MAX` the planner tells what would find no place (`scorer.planner.proposer`).
 
-Chosen: a bound that a few numbers uphold, and the loss itself where it refuses. Rejected: a flat reserve, which hosts
-less than the bound and does not survive; a place kept for each instance, which all scorers would have to agree on.
+Rejected: a flat reserve, which does not survive; a place kept for each instance, on which all scorers must agree.
 """
 
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from schemas.resources import PRIORITY_CLASSES, RESOURCES
+from schemas.resources import MEMORY, PRIORITY_CLASSES, RESOURCES
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import DAEMON, Instance, as_request, moved_to, rules_of
 from scorer.ledger.view.overlay import Overlay
-from scorer.ledger.view.slots import request_record
 from scorer.ledger.view.view import GONE, instance_of
 from scorer.ranking.filters.cordon import Cordon
 from scorer.ranking.inputs import RankingInputs, quiet
@@ -59,23 +60,10 @@ EXACT_MAX = 2_000
 """The most instances for which a loss is tried in a decision: about 50 us each."""
 TRIES = 16
 """The most machines for which it is tried."""
+STEPS, LEVELS = 8, 4
 COPIES_MAX = 4_096
 FRESH_S = 10.0
 """Measurements are read again after so long: a snapshot comes up to 20 times a second, and this takes 20 ms."""
-
-
-@dataclass(frozen=True)
-class Survive:
-    """Stands for the filters in a ranking's verdict on machines that are refused for the room of a loss."""
-
-    topology: str
-    name: ClassVar[str] = "survive"
-
-    def named(self, why: str, _request: Request) -> str:
-        return why.format(self.topology)
-
-
-REASONS = ("keep room for the loss of a {}", "worse, not tried for the loss of a {}")
 
 
 @dataclass
@@ -83,73 +71,55 @@ class Room:
     """How far a fleet is from being too full, M machines, D domains."""
 
     of: RankingInputs
-    """What it was computed for."""
     position: int
     """The position of ledger or overlay up to which changes are counted."""
-    piece: Floats
-    """[R + 1] The largest amounts, and the largest maxmemory."""
+    parts: Sequence[float]
+    share: float
+    """The largest of all instances."""
     domains: Integers
     """[M] -1 for a machine without the label."""
-    copies: Integers
-    """[M] How many pieces each machine takes."""
-    by_size: Floats
-    by_count: Floats
-    """[D] The differences."""
+    free: Floats
+    """[M] How many instances of that share each machine takes."""
+    difference: Floats
+    """[D] The least of all s, of each the larger one of both."""
     instances: int
-    """How many there are."""
     left: float
-    """So many placements were surely possible."""
+    """So many placements were surely possible; since then came so many changes:"""
     changes: int = 0
-    """How many changes came since."""
 
     def follows(self, request: Request, inputs: RankingInputs) -> bool:
         """Count the changes since; return False where it must be computed anew."""
-        of, most, records = self.of, self.piece.tolist(), inputs.ledger.slots.records
+        of, most, records = self.of, self.share, inputs.ledger.slots.records
         if any(one is not other for one, other in zip(_depends(of), _depends(inputs), strict=True)):
             return False
-        if not 0 <= inputs.now_s - of.now_s < FRESH_S or _above((*request.amounts(), float(request.maxmemory)), most):
+        parts, asked = self.parts, share_of(request.amounts(), float(request.maxmemory), self.parts)
+        if asked > most or not 0 <= inputs.now_s - of.now_s < FRESH_S:
             return False
         position = (inputs.overlay or inputs.ledger).position
-        if position == self.position:
-            return True
         changes = () if inputs.overlay else inputs.ledger.changes_since(self.position)
         if changes is None:
             return False
         for slot in [slot for _, slot, _ in changes if slot != GONE]:
-            if _above((*records["amounts"][slot].tolist(), float(records["maxmemory"][slot])), most):
+            if share_of(records["amounts"][slot].tolist(), records["maxmemory"][slot], parts) > most:
                 return False
         self.changes += position - self.position
         self.position = position
         return True
 
-    def allows(self, request: Request) -> Bools:
+    def allows(self) -> Bools:
         """Return [M]: where the new instance surely leaves room."""
-        size = float((_pieces(request_record(request))[:, 0] * _inverse(self.piece)).max())
-        own = (self.by_size >= size) | (self.by_count >= 1)
-        allowed = np.ones(self.domains.size, np.bool_)
-        for least, (less_size, less_count) in enumerate(((0, 0), (0, 1), (1, 1))):
-            short = np.flatnonzero((self.by_size < less_size) & (self.by_count < less_count))
-            here = self.copies >= 2 if least == 2 else self.copies == least
-            if short.size > 1:
-                allowed[here] = False
-            elif short.size:
-                allowed[here & (self.domains != short[0])] = False
-        return allowed & ((self.domains < 0) | own[self.domains])
+        left = np.append(self.difference - self.changes, [np.inf, np.inf])
+        least, own = np.sort(left)[:2], left[self.domains]
+        others: Floats = np.where(own == least[0], least[1], least[0])
+        return (own >= 1) & (others >= np.minimum(self.free, 1.0))
 
 
 def _depends(inputs: RankingInputs) -> tuple[object, ...]:
     return inputs.ledger, inputs.overlay, inputs.profile, inputs.snapshot.rules, inputs.snapshot.roster
 
 
-def _above(amounts: Iterable[float], most: Iterable[float]) -> bool:
-    return any(amount > limit for amount, limit in zip(amounts, most, strict=True))
-
-
 def ranked(request: Request, inputs: RankingInputs, count: int = 1) -> Ranking:
-    """Return the ranking; with ``survive`` in the profile, less the machines that must keep their room.
-
-    ``count``: how many such instances are to be placed. Raises InvalidRequest.
-    """
+    """Return the ranking less the machines that must keep room, for so many such instances; raises InvalidRequest."""
     ranking = rank(request, inputs)
     if inputs.profile.survive and ranking.feasible_count and (found := near(request, inputs, count)) is not None:
         _keep(ranking, found, inputs)
@@ -158,62 +128,78 @@ def ranked(request: Request, inputs: RankingInputs, count: int = 1) -> Ranking:
 
 def near(request: Request, inputs: RankingInputs, count: int = 1) -> Room | None:
     """Return how far the fleet is from being too full; None where it surely takes so many more such instances."""
-    kept, name, need = inputs.tables.kept, inputs.profile.name, count + AHEAD
     proposed = 0 if inputs.overlay is None else len(inputs.overlay.changes)
     plain = inputs if inputs.overlay is None else dataclasses.replace(inputs, overlay=None)
-    found = kept.get((name, False))
-    if found is None or not found.follows(request, plain) or (found.changes and found.left - found.changes < need):
-        found = kept[name, False] = room(request, plain)
-    if proposed and found.left - found.changes < need + proposed:
-        found = kept.get((name, True))
-        if found is None or not found.follows(request, inputs) or (found.changes and found.left - found.changes < need):
-            found = kept[name, True] = room(request, inputs)
-        proposed = 0
+    found = _kept(request, plain, count)
+    if proposed and found.left - found.changes - proposed < count + AHEAD:
+        found, proposed = _kept(request, inputs, count), 0
     ruled = found.instances <= EXACT_MAX and rules_of(request) is not None
-    return found if ruled or found.left - found.changes < need + proposed else None
+    return found if ruled or found.left - found.changes - proposed < count + AHEAD else None
+
+
+def _kept(request: Request, inputs: RankingInputs, count: int) -> Room:
+    """Return what was computed last; it is computed anew where it is not sure of so many more instances."""
+    kept, key = inputs.tables.kept, (inputs.profile.name, inputs.overlay is not None)
+    found = kept.get(key)
+    if found is None or not found.follows(request, inputs) or (found.changes and found.left - found.changes < count):
+        found = kept[key] = room(request, inputs)
+    return found
 
 
 @quiet
 def room(request: Request, inputs: RankingInputs) -> Room:
     """Return how far the fleet is from being too full, for instances up to the requested or the largest one."""
-    profile, overlay, index = inputs.profile, inputs.overlay, inputs.snapshot.roster.index
+    profile, overlay, index, parts = inputs.profile, inputs.overlay, inputs.snapshot.roster.index, parts_of(inputs)
     records = inputs.ledger.slots.records
     chosen, rows = inputs.tables.residents(inputs.snapshot, inputs.ledger).seated(records)
-    pieces, signs = _pieces(records, chosen), np.ones(rows.size)
+    amounts, signs = records["amounts"][chosen], np.ones(rows.size)
+    shares = records["maxmemory"][chosen] * parts[MEMORY]
+    used = amounts.any(axis=0) | (np.array(request.amounts()) > 0)
+    used[MEMORY] |= shares.any() or bool(request.maxmemory)
+    for of, part in zip(amounts.T, parts, strict=True):
+        shares = np.maximum(shares, of * part)
     changed = [(index[name], sign, one) for name, sign, one in overlay.difference() if name in index] if overlay else []
     if changed:
-        more = [(*(amount or 0.0 for amount in one.amounts), one.maxmemory) for _, _, one in changed]
-        pieces = np.concatenate([pieces, np.array(more).T], axis=1)
         rows = np.concatenate([rows, [row for row, _, _ in changed]])
         signs = np.concatenate([signs, [sign for _, sign, _ in changed]])
-    piece = np.maximum(_pieces(request_record(request))[:, 0], pieces.max(axis=1, initial=0.0))
-    amounts = dict(zip(RESOURCES, piece.tolist(), strict=False))
-    asked = Request(**amounts, expected=amounts, maxmemory=float(piece[-1]))
+        shares = np.concatenate([shares, [share_of(one.amounts, one.maxmemory, parts) for _, _, one in changed]])
+    share = max(share_of(request.amounts(), float(request.maxmemory), parts), float(shares.max(initial=0.0)))
+    unit: dict[str, Any] = {
+        name: share / part / STEPS for name, part, of in zip(RESOURCES, parts, used, strict=True) if of and part
+    }
+    asked = Request(**unit, expected=unit, maxmemory=unit.get("memory", 0.0))
     decision = Decision(asked, inputs.by(dataclasses.replace(profile, rules=())), scores=False)
     decision.evaluate()
-    copies = decision.room(COPIES_MAX)
-    sizes = signs * np.maximum.reduce(pieces * _inverse(piece)[:, np.newaxis])
-    domains, shut = _domains(inputs), _shut(inputs) if rows.size <= EXACT_MAX else 0
-    known, here, count = domains[rows] >= 0, domains >= 0, int(domains.max(initial=-1)) + 1
+    free, shares = decision.room(COPIES_MAX) / STEPS, shares / (share or 1.0)
+    codes, shut = _domains(inputs), _shut(inputs) if rows.size <= EXACT_MAX else 0
+    known, here, count = codes[rows] >= 0, codes >= 0, int(codes.max(initial=-1)) + 1
+    level = np.floor(-np.log2(np.maximum(shares[known], 0.5**LEVELS))).astype(np.int64)
+    at, levels = level * count + codes[rows[known]], range(LEVELS + 1)
 
-    def difference(of: Integers, needed: Floats) -> Floats:
-        needs = np.bincount(domains[rows[known]], needed[known], count)
-        rest = of.sum() - np.bincount(domains[here], of[here], count) - shut * of.max(initial=0)
-        return np.asarray(rest - needs, np.float64)
+    def difference(of: Sequence[Floats], needed: Floats) -> Floats:
+        needs = np.bincount(at, needed, len(of) * count).reshape(len(of), count).cumsum(axis=0)
+        rest = [one.sum() - shut * one.max(initial=0.0) - np.bincount(codes[here], one[here], count) for one in of]
+        found: Floats = np.array(rest) - needs
+        return found
 
-    by_size, by_count = difference(np.maximum(copies - 1, 0), sizes), difference(copies, signs)
-    left = float(np.maximum(by_size, by_count).min(initial=np.inf))
-    position = (overlay or inputs.ledger).position
-    return Room(inputs, position, piece, domains, copies, by_size, by_count, rows.size, left)
-
-
-def _pieces(records: NDArray[np.void], chosen: Integers | slice = slice(None)) -> Floats:
-    """Return [R + 1, K]: the amounts and the maxmemory of instances."""
-    return np.vstack([records["amounts"][chosen].T, records["maxmemory"][chosen]])
+    by_share = difference([np.maximum(free - 0.5**one, 0.0) for one in levels], (signs * shares)[known])
+    rounded = difference([np.floor(free * 2.0**one) / 2.0**one for one in levels], signs[known] * 0.5**level)
+    differences = np.maximum(by_share, rounded).min(axis=0)
+    left, position = float(differences.min(initial=np.inf)), (overlay or inputs.ledger).position
+    return Room(inputs, position, parts, share, codes, free, differences, rows.size, left)
 
 
-def _inverse(piece: Floats) -> Floats:
-    return np.divide(1.0, piece, out=np.zeros(piece.size), where=piece > 0)
+def parts_of(inputs: RankingInputs) -> list[float]:
+    """Return by resource one by the mean machine's amount; 0 where none has any."""
+    amounts = np.nan_to_num(inputs.snapshot.allocatable)
+    total, number = amounts.sum(axis=1), (amounts > 0).sum(axis=1)
+    return (number / np.where(number, total, 1.0)).tolist()  # type: ignore[no-any-return]
+
+
+def share_of(amounts: Iterable[float | None], maxmemory: float, parts: Sequence[float]) -> float:
+    """Return the largest amount, each as a part of the mean machine's."""
+    shares = [(amount or 0.0) * part for amount, part in zip(amounts, parts, strict=True)]
+    return max(maxmemory * parts[MEMORY], *shares)
 
 
 def _domains(inputs: RankingInputs) -> Integers:
@@ -225,12 +211,9 @@ def _domains(inputs: RankingInputs) -> Integers:
 
 def domains(inputs: RankingInputs) -> list[list[str]]:
     """Return the machines of each domain."""
-    codes = _domains(inputs).tolist()
-    found: list[list[str]] = [[] for _ in range(max(codes, default=-1) + 1)]
-    for name, code in zip(inputs.snapshot.names, codes, strict=True):
-        if code >= 0:
-            found[code].append(name)
-    return found
+    names, codes = inputs.snapshot.names, _domains(inputs)
+    numbers = range(int(codes.max(initial=-1)) + 1)
+    return [[names[row] for row in np.flatnonzero(codes == number).tolist()] for number in numbers]
 
 
 def _shut(inputs: RankingInputs) -> int:
@@ -247,7 +230,7 @@ def _shut(inputs: RankingInputs) -> int:
 def _keep(ranking: Ranking, found: Room, inputs: RankingInputs) -> None:
     """Refuse the machines that must keep their room, and those that were not tried since a better one may be taken."""
     request, profile = ranking.request, inputs.profile
-    allowed, code = found.allows(request), (len(profile.filters) + 1) * CODE
+    allowed, code = found.allows(), (len(profile.filters) + 1) * CODE
     rows = np.flatnonzero(ranking.refused == 0)
     if found.instances <= EXACT_MAX:
         allowed &= rules_of(request) is None
@@ -261,8 +244,9 @@ def _keep(ranking: Ranking, found: Room, inputs: RankingInputs) -> None:
                 break
     ranking.refused[rows[~allowed[rows]]] = code + 1
     ranking.near = True
-    placed = PlacedFilter(Survive(profile.survive))
-    ranking.add(Verdict(placed, ranking.machines, code, REASONS, -1, ranking.refused < code))
+    reasons = tuple(f"{why} for the loss of a {profile.survive}" for why in ("keep room", "worse, not tried"))
+    placed = PlacedFilter(SimpleNamespace(name="survive"))
+    ranking.add(Verdict(placed, ranking.machines, code, reasons, -1, ranking.refused < code))
 
 
 class _Loss:
@@ -270,8 +254,7 @@ class _Loss:
 
     def __init__(self, request: Request, found: Room, inputs: RankingInputs) -> None:
         self._request, self._inputs, machines = request, inputs, domains(inputs)
-        order = np.argsort(np.maximum(found.by_size, found.by_count), kind="stable").tolist()
-        self._domains = [machines[domain] for domain in order]
+        self._domains = [machines[one] for one in np.argsort(found.difference, kind="stable").tolist()]
         self._before: dict[str, int] = {}
         """By the first machine of a domain, how many find no place without the new instance."""
 
@@ -294,10 +277,7 @@ class _Loss:
 def homeless(
     machines: Collection[str], inputs: RankingInputs, more: Sequence[Instance] = (), most: float = math.inf
 ) -> int:
-    """Return how many instances of these machines find no place without them; counting ends above ``most``.
-
-    ``more`` are placed, too.
-    """
+    """Return how many instances of these machines find no place without them, after ``more``; ends above ``most``."""
     profile, snapshot, counts = with_cordon(inputs.profile), inputs.snapshot.with_cordon(machines), list[int]()
     for by_class, how in ((True, profile), (False, packing(profile))):
         overlay = Overlay(inputs.ledger)
@@ -311,7 +291,8 @@ def homeless(
         held = {one.id: one for name in machines for one in overlay.held_on(name)}
         lost = [one for one in held.values() if one.moving is None and one.labels.get(DAEMON) != "true"]
         at = dataclasses.replace(inputs, overlay=overlay, snapshot=snapshot, profile=how)
-        counts.append(_without_place(alike(lost, by_class=by_class), at, most))
+        groups = alike(lost, by_class=by_class, key=None if by_class else largest_first(inputs))
+        counts.append(_without_place(groups, at, most))
         if counts[-1] == 0:
             break
     return min(counts)
@@ -369,8 +350,7 @@ def _placed(one: Instance, request: Request, at: RankingInputs, together: Counte
 
 def with_cordon(profile: Profile) -> Profile:
     """Return the profile for instances that leave: with the filter of cordoned machines, without room for a loss."""
-    if profile.survive:
-        profile = dataclasses.replace(profile, survive="")
+    profile = dataclasses.replace(profile, survive="") if profile.survive else profile
     if profile.find(Cordon) is not None:
         return profile
     return dataclasses.replace(profile, filters=(PlacedFilter(Cordon()), *profile.filters))
@@ -381,8 +361,11 @@ def packing(profile: Profile) -> Profile:
     return dataclasses.replace(profile, scores=(WeightedScore(MostAllocated()),))
 
 
+Key = Callable[[Instance], tuple[float, ...]]
+
+
 def alike(
-    instances: Sequence[Instance], first: Collection[str] = (), *, by_class: bool
+    instances: Sequence[Instance], first: Collection[str] = (), *, by_class: bool, key: Key | None = None
 ) -> list[tuple[Request, list[Instance]]]:
     """Return the instances grouped by equal requests, the largest first; groups with one of ``first`` before them."""
     groups: dict[bytes, tuple[Request, list[Instance]]] = {}
@@ -390,9 +373,15 @@ def alike(
         request = msgspec.structs.replace(as_request(instance), id="")
         group = groups.setdefault(_encode(request), (request, []))
         group[1].append(instance)
-    ordered = sorted(groups.values(), key=lambda group: size(group[1][0]), reverse=True)
+    ordered = sorted(groups.values(), key=lambda group: (key or size)(group[1][0]), reverse=True)
     ordered.sort(key=lambda group: all(one.id not in first for one in group[1]))
     return sorted(ordered, key=lambda group: class_first(group[1][0])) if by_class else ordered
+
+
+def largest_first(inputs: RankingInputs) -> Key:
+    """Return the sort key of the largest share."""
+    parts = parts_of(inputs)
+    return lambda one: (share_of(one.amounts, one.maxmemory, parts),)
 
 
 def class_first(instance: Instance) -> tuple[int, bool]:

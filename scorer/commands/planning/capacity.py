@@ -138,7 +138,7 @@ def _lost(key: str, value: str, trial: Trial) -> dict[str, Any]:
 
     from scorer.ledger.record.instance import DAEMON, Rules, copy_with
     from scorer.planning.anew import place_anew
-    from scorer.ranking.survive import with_cordon
+    from scorer.ranking.survive import largest_first, packing, with_cordon
 
     snapshot, ledger = trial.snapshot, trial.inputs.ledger
     names = [name for row, name in enumerate(snapshot.names) if snapshot.rules.labels(row).get(key) == value]
@@ -147,9 +147,14 @@ def _lost(key: str, value: str, trial: Trial) -> dict[str, Any]:
     there = [one for name in names for one in ledger.on_machine(name) if one.labels.get(DAEMON) != "true"]
     rules, profile = [one.rules or Rules() for one in there], trial.inputs.profile
     rules = [msgspec.structs.replace(one, selector=_without(one.selector, key, value, profile)) for one in rules]
-    trial.inputs = trial.inputs.by(with_cordon(profile))
+    lost, plain = [copy_with(one, rules=own) for one, own in zip(there, rules, strict=True)], with_cordon(profile)
     trial.cordon(names)
-    found = place_anew([copy_with(one, rules=own) for one, own in zip(there, rules, strict=True)], trial, gone=True)
+    for how in (plain, packing(plain), plain):  # filled up where only so all of them find a place
+        trial.inputs = trial.inputs.by(how)
+        found = place_anew(lost, trial, gone=True, key=None if how is plain else largest_first(trial.inputs))
+        if all(one.target for one in found):
+            break
+    trial.inputs = trial.inputs.by(plain)
     homeless = [one.instance.id for one in found if one.target is None]
     told = {"machines": len(names), "placed": len(found) - len(homeless)}
     return told | {"homeless": homeless[:100], "homeless_count": len(homeless)}

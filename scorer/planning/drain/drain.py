@@ -13,7 +13,7 @@ from scorer.placement.choosing.trial import Trial
 from scorer.planning.anew import Anew, Apart, place_anew
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.survive import class_first, packing, with_cordon
+from scorer.ranking.survive import class_first, largest_first, packing, with_cordon
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def drain(
         trial = Trial(inputs.by(how))
         trial.cordon(machines)
         condition = Apart(trial, same, together)
-        found = place_anew(upper, trial, condition=condition, by_class=lost and how is profile, first=first)
+        by_class, key = lost and how is profile, None if how is profile else largest_first(inputs)
+        found = place_anew(upper, trial, condition=condition, by_class=by_class, first=first, key=key)
         trial.inputs, done = trial.inputs.by(profile), {one.id for one in upper}
         lower = [one for one in free if one.id not in done]
         return found + place_anew(lower, trial, condition=condition, by_class=lost)

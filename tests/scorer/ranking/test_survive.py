@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scorer.commands.planning.capacity import _lost
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import plan
@@ -107,6 +108,9 @@ def test_the_bound_alone_holds_without_rules(topology, at_once, monkeypatch):
             break
     assert len(of.ledger) > 25
     assert [one.why for found in lost(of, how, topology) for one in found.blocked] == []
+    if topology == "rack":
+        told = [_lost("rack", f"r{number}", Trial(of.inputs(how))) for number in range(5)]
+        assert [one["homeless"] for one in told] == [[]] * 5
 
 
 # ---- against the best that is possible
@@ -251,6 +255,18 @@ def test_near_the_limit_a_reservation_is_refused_after_any_change():
     assert expected_change(7, asked, of.ledger, near=ranked(asked, of.inputs(profile("kubernetes", "rack"))).near) == 7
     assert expected_change(7, asked, of.ledger, near=ranked(asked, of.inputs(profile("kubernetes", ""))).near) == -9
     assert plan([asked] * 2, of.inputs(profile("kubernetes", "rack"))).ranking.near
+
+
+def test_machines_are_filled_up_where_only_so_all_find_a_place():
+    """By the score 4, 4, 3, 3 spread over both, and no place is left for 2; higher classes still go first."""
+    of = fleet(*(machine(name, 8 + 8 * (name == "gone"), 99, usage=IDLE) for name in ("gone", "a", "b")))
+    for number, cpu in enumerate((4, 4, 3, 3, 2)):
+        put(of, request(id=f"i{number}", cpu=cpu, memory=1, priority_class="batch" if cpu == 2 else "prod"), "gone")
+    inputs = of.inputs(profile("kubernetes", "machine"))
+    assert survive.homeless(["gone"], inputs) == 0
+    found = drain(["gone"], inputs, lost=True)
+    assert not found.blocked
+    assert [one.instance.priority_class for one in found.moves] == ["prod"] * 4 + ["batch"]
 
 
 def test_machines_without_the_label_take_what_is_lost():
