@@ -87,14 +87,14 @@ def test_overload_against_samples():
 def test_a_larger_machine_counts_by_its_size():
     """Twice the capacity at the same share is twice the overload; the mean machine is 1."""
     row = np.array([[0.95, 0.95]])
-    both = Loads.of(row, row * 0, np.array([[10.0, 20.0]]), np.ones(1), 0.9, 0.05).now()
+    both = Loads.of(row, np.full_like(row, 0.0025), np.array([[10.0, 20.0]]), np.ones(1), 0.9).now()
     assert both[1] == pytest.approx(2 * both[0])
 
 
 def test_a_machine_of_unknown_load_has_none():
     """It counts as no load, and takes part in no mean."""
     row = np.array([[np.nan, 0.95]])
-    found = Loads.of(row, row * 0, np.array([[10.0, 10.0]]), np.ones(1), 0.9, 0.05).now()
+    found = Loads.of(row, np.full_like(row, 0.0025), np.array([[10.0, 10.0]]), np.ones(1), 0.9).now()
     assert found[0] == 0
     assert found[1] == pytest.approx(shares_of(0.95, std=0.0).now()[0])
 
