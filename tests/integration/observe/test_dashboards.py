@@ -48,8 +48,6 @@ pytestmark = [
 
 CLASSES = Path(__file__).parents[3] / "docs/examples/classes.toml"
 TABLES = """
-[fleet]
-classes = true                 # usage that is known by class from the beginning
 [planner]                   # no machine is hot: what makes the fleet more even is proposed, and soon expires
 objective = "variance"
 gain_min = 0
