@@ -56,10 +56,8 @@ from scorer.snapshot.arrays import Bools, Floats, Integers
 
 AHEAD = 256
 """So many placements of other scorers may not be seen yet."""
-EXACT_MAX = 2_000
-"""The most instances for which a loss is tried in a decision: about 50 us each."""
-TRIES = 16
-"""The most machines for which it is tried."""
+EXACT_MAX, TRIES = 2_000, 16
+"""The most instances for which a loss is tried in a decision, about 50 us each, and the most machines."""
 STEPS, LEVELS = 8, 4
 COPIES_MAX = 4_096
 FRESH_S = 10.0

@@ -191,6 +191,7 @@ def _one_more(request: Request, fleet: FleetState, profile: Profile) -> list[dic
     from scorer.commands.shared.fleet_file import read_fleet
     from scorer.placement.choosing.trial import Trial
     from scorer.planning.capacity.room import room
+    from scorer.ranking.survive import with_cordon
 
     sizes = fleet.snapshot.allocatable.T
     known = np.flatnonzero(np.isfinite(sizes).any(axis=1))
@@ -205,7 +206,7 @@ def _one_more(request: Request, fleet: FleetState, profile: Profile) -> list[dic
         labels = dict(fleet.snapshot.rules.labels(row))
         idle = {"name": "one more", "capacity": capacity, "labels": labels, "usage": dict.fromkeys(capacity, 0.0)}
         new = read_fleet([idle])
-        copies = room(request, Trial(new.inputs(profile))).total
+        copies = room(request, Trial(new.inputs(with_cordon(profile)))).total
         found.append({"capacity": capacity, "machines": int(counts[place]), "copies": copies})
     return found
 

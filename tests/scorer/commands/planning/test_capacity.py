@@ -56,6 +56,16 @@ def test_one_more_machine(capsys, file):
     assert [(one["capacity"]["cpu"], one["machines"], one["copies"]) for one in found] == [(8.0, 3, 4), (4.0, 1, 2)]
 
 
+def test_room_is_kept_for_the_loss_of_a_machine(capsys, file, tmp_path):
+    """Of 28 cores the 8 of the largest machine are kept, and 7 are promised: six times two fit."""
+    filters = '[[filters]]\nuse = "fits"\nbasis = "requests"\n'
+    (safe := tmp_path / "safe.toml").write_text(f'survive = "machine"\n{filters}[[scores]]\nuse = "least_allocated"\n')
+    answer = as_json(capsys, file, *KIND[:4], "--profile", str(safe))
+    assert answer["fit"] == 6
+    assert {one["filter"] for one in answer["limits"]} == {"fits", "survive"}
+    assert [one["copies"] for one in answer["one_more_machine"]] == [4, 2]
+
+
 def test_what_if_a_zone_is_lost(capsys, file, tmp_path):
     """Its instances are placed anew first, then the rest is counted; also by a profile that looks at no labels."""
     (bare := tmp_path / "bare.toml").write_text('[[filters]]\nuse = "fits"\n[[scores]]\nuse = "least_allocated"\n')
