@@ -83,4 +83,4 @@ OPTIONAL = tuple(resource.name for resource in ALL if resource.optional)
 CPU, MEMORY, NIC = range(3)
 
 PRIORITY_CLASSES = ("prod", "mid", "batch", "free")
-"""Koordinator's priority classes, in falling order."""
+"""Koordinator's priority classes, in falling order; a sample may split its usage by them."""

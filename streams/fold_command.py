@@ -8,12 +8,13 @@ one object that ``windward rank --fleet-file`` reads:
                    "skew_s": 0, "capacity": {"cpu": 64, ...}, "labels": {},
                    "windows": {"300": {"cpu": {"mean": ..., "std": ..., "max": ..., "p50": ..., "p90": ..., "p95": ...,
                                                "p99": ..., "filled": 30, "coverage": 1.0, "warming": false}, ...}, ...},
-                   "peak_today": {"cpu": ...}, "peak_yesterday": {"cpu": ...}, "peak_since": ...}],
+                   "peak_today": {"cpu": ...}, "peak_yesterday": {"cpu": ...}, "peak_since": ...,
+                   "classes": {"prod": {"cpu": ...}}}],
      "counts": {"accepted": 360, ...},
      "refused": [{"line": 3, "reason": "malformed", "detail": "..."}]}
 
-``now`` is the newest event time in the file. Amounts are in base units; what is unknown is null. Lines refused are
-named on stderr too. Exit 1 when no line was used.
+``now`` is the newest event time in the file; usage by class is over the longest window.
+Amounts are in base units; what is unknown is null. Lines refused are named on stderr too. Exit 1 when no line was used.
 """
 
 import json
@@ -31,7 +32,7 @@ from schemas.names import WINDOWS_S
 from schemas.process.connections import CommonSettings
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Column, Screen, screen, table
-from schemas.resources import RESOURCES
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.tables.window_table import PERCENTILES, WARMING_COVERAGE, WindowTable, aligned, decode_table
 from schemas.values.numbers import amount, duration, finite
 from streams.fold.batch import Arrived
@@ -144,6 +145,11 @@ def _machines(table: WindowTable, facts: Mapping[str, bytes], now_s: float) -> l
             "peak_yesterday": _by_resource(columns["peak_yesterday"][:, m]),
             **{f"peak_{day}_ago_s": _ago_s(columns, day, m, now_s) for day in ("today", "yesterday")},
             "peak_since": finite(columns["peak_since"][m]),
+            "classes": {
+                name: by_resource
+                for name in PRIORITY_CLASSES
+                if f"class_{name}" in columns and (by_resource := _by_resource(columns[f"class_{name}"][-1, :, m]))
+            },
         }
         rows.append(row)
     return rows

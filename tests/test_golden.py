@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.messages.sample import Rejected, decode, moments
+from schemas.messages.sample import Rejected, Usage, decode, moments
 from schemas.tables.partition_windows import PartitionWindows
 from schemas.tables.window_table import TableError, decode_table, encode_table
 from tests.golden import FORMATS
@@ -57,13 +57,14 @@ def add(value):
 
 @pytest.mark.parametrize("line", [*SAMPLES, MACHINE])
 def test_a_newer_minor_sample_is_read_without_what_is_unknown(line):
-    """More fields in the message and in its moments, a new resource; usage by class, which earlier releases sent."""
+    """More fields in the message and in its moments, a new resource, a new class of usage."""
     newer = add(json.loads(line)) | {"gpu": {"n": 1, "mean": 2.0}, "minor": 7}
     if newer["type"] == "sample":
         got = decode(json.dumps(newer).encode())
         assert got == decode(line)
-        newer["classes"] = {"prod": {"cpu": 1.0}}
-        assert decode(json.dumps(newer).encode()) == got
+        newer["classes"] = {"prod": {"cpu": 1.0, "gpu": 3.0}, "spot": {"cpu": 9.0}}
+        message = decode(json.dumps(newer).encode())
+        assert message.classes["prod"] == Usage(cpu=1.0)
     else:
         assert decode(json.dumps(newer).encode()) == FACTS
 

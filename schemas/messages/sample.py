@@ -115,6 +115,16 @@ class Moments(msgspec.Struct, frozen=True, gc=False):
     capacity: Annotated[float, Meta(gt=0, le=1e16, description="what the machine has, in the same unit")]
 
 
+_UsageByResource: Any = msgspec.defstruct(
+    "_UsageByResource", [(name, Amount, 0.0) for name in RESOURCES], frozen=True, gc=False
+)
+"""One field a resource, in the order of `schemas.resources`."""
+
+
+class Usage(_UsageByResource, msgspec.Struct, frozen=True, gc=False, omit_defaults=True):  # type: ignore[misc]
+    """Mean usage of a part of the machine (a priority class, an instance) over the interval, by resource."""
+
+
 class _Interval(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The machine and interval of a sample."""
 
@@ -154,6 +164,8 @@ class Sample(
 ):
     """The load of a machine in one interval. A resource without a known capacity is left out, never zero."""
 
+    classes: Annotated[dict[str, Usage] | None, Meta(description="usage by priority class")] = None
+    instances: Annotated[dict[str, Usage] | None, Meta(description="usage by instance id; not read")] = None
     instance_report: Annotated[InstanceReport | None, Meta(description="usage by instance id, less often")] = None
     host_id: HostId = ""
 
@@ -181,6 +193,9 @@ Message = Sample | MachineFacts
 
 moments: Callable[[Sample], tuple[Moments | None, ...]] = attrgetter(*RESOURCES)
 """Return the moments of each resource in a sample, in the order of `schemas.resources`."""
+
+usages: Callable[[Usage], tuple[float, ...]] = attrgetter(*RESOURCES)
+"""Return the usage of each resource, in the order of `schemas.resources`."""
 
 
 class Rejected(ValueError):

@@ -43,6 +43,7 @@ blank, one that the reader does not know is ignored. An R axis may be shorter th
 | peak_yesterday_s | f4 [R, M]    | the same of yesterday's peak: below 0                                      |
 | peak_day        | f8 [M]        | start of the local day that is "today": that of the newest slot            |
 | peak_since      | f8 [M]        | first minute in the peaks; later than a day's start: partial               |
+| class_<name>    | f4 [W, R, M]  | mean usage of one of `PRIORITY_CLASSES`; absent when no machine sends it   |
 
 A writer may add columns that only it reads again (``resume_*``). The values a stream worker resumes from
 (`streams.state.checkpoint`) are in the same encoding, with the same rule for resources.
@@ -68,6 +69,7 @@ PERCENTILES = (50, 90, 95, 99)
 WARMING_COVERAGE = 0.5
 """A window less covered than this is warming."""
 
+_CLASS = "class_"
 _RESOURCE_AXES = dict.fromkeys(
     (
         "capacity", "mean", "std", "max", "filled", "coverage", "peak_today", "peak_yesterday", "peak_today_s",
@@ -75,7 +77,7 @@ _RESOURCE_AXES = dict.fromkeys(
     ),
     -2,
 ) | {"percentile": -3}  # fmt: skip
-"""The R axis of a column, counted from the last."""
+"""The R axis of a column, counted from the last; of usage by class it is -2."""
 
 _MAGIC = b"WINDTBL"
 _PREFIX = struct.Struct("<7sBI")
@@ -128,10 +130,10 @@ _header_decoder = msgspec.json.Decoder(Header)
 def resource_axis(name: str) -> int | None:
     """Return the position of a column's R axis, counted from the last; None: it has none.
 
-    >>> resource_axis("mean"), resource_axis("at")
-    (-2, None)
+    >>> resource_axis("mean"), resource_axis("class_prod"), resource_axis("at")
+    (-2, -2, None)
     """
-    return _RESOURCE_AXES.get(name)
+    return -2 if name.startswith(_CLASS) else _RESOURCE_AXES.get(name)
 
 
 def encode_table(header: Header, columns: Mapping[str, NDArray[np.generic]], names: bytes) -> bytes:

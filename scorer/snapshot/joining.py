@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.resources import RESOURCES
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.tables.partition_windows import PartitionWindows
 from schemas.tables.window_table import PERCENTILES, WindowTable, resource_axis, resource_parts
 from scorer.snapshot.arrays import Floats, Integers
@@ -21,7 +21,7 @@ _LEADING_AXES: dict[str, tuple[str, ...]] = {
     "capacity": ("R",), "peak_today": ("R",), "peak_yesterday": ("R",),
     "peak_today_s": ("R",), "peak_yesterday_s": ("R",),
     "mean": ("W", "R"), "std": ("W", "R"), "max": ("W", "R"), "filled": ("W", "R"), "coverage": ("W", "R"),
-    "percentile": ("W", "R", "Q"),
+    "percentile": ("W", "R", "Q"), "class_mean": ("C", "W", "R"),
 }  # fmt: skip
 _ABSENT = {"filled": 0.0, "coverage": 0.0, "skew": 0.0}
 """The value of a column where nothing is known; NaN unless listed."""
@@ -48,7 +48,10 @@ class Columns:
         key = name, window_s
         column = self._found.get(key)
         if column is None:
-            column = self._joined(name, window_s)
+            if name == "class_mean":
+                column = np.stack([self.get(f"class_{one}", window_s) for one in PRIORITY_CLASSES])
+            else:
+                column = self._joined(name, window_s)
             column.flags.writeable = False
             self._found[key] = column
         return column
@@ -106,7 +109,8 @@ def _read(name: str, window_s: int | None, sources: Sequence[_Source], count: in
     """Return [..., count]: the values from these sources; ``absent`` where there is no value."""
     absent = _ABSENT.get(name, np.nan)
     sizes = {"R": _R, "Q": _Q}
-    found = np.full((*(sizes[axis] for axis in _LEADING_AXES[name] if axis != "W"), count), absent)
+    axes = _LEADING_AXES["class_mean"][1:] if name.startswith("class_") else _LEADING_AXES[name]
+    found = np.full((*(sizes[axis] for axis in axes if axis != "W"), count), absent)
     axis = resource_axis(name)
     for table, rows, places in sources:
         for resources, part in _parts(table, name, window_s):
@@ -117,7 +121,7 @@ def _read(name: str, window_s: int | None, sources: Sequence[_Source], count: in
 
 def by_window(name: str) -> bool:
     """Return whether a column has a W axis."""
-    return "W" in _LEADING_AXES[name]
+    return "W" in (_LEADING_AXES["class_mean"] if name.startswith("class_") else _LEADING_AXES[name])
 
 
 def _parts(table: WindowTable, name: str, window_s: int | None) -> list[tuple[slice, NDArray[Any]]]:

@@ -114,7 +114,9 @@ class Snapshot:
         column = self._stacked.get(name)
         if column is None:
             parts = [self.window(name, place) for place in range(len(self.windows_s))]
-            column = self._stacked[name] = np.stack(parts) if parts else self.window(name, 0)[np.newaxis][:0]
+            axis = int(name == "class_mean")  # the classes come first
+            empty = np.expand_dims(self.window(name, 0), axis).take([], axis)
+            column = self._stacked[name] = np.stack(parts, axis) if parts else empty
             column.flags.writeable = False
         return column
 

@@ -56,6 +56,8 @@ class Batch:
     max: NDArray[np.float64]
     capacity: NDArray[np.float64]
     """[K, R], NaN where left out."""
+    classes: list[tuple[int, Sample]]
+    """Index and sample, of samples that split their usage by priority class."""
     reports: list[tuple[int, InstanceReport]] = field(default_factory=list)
     """Index and report, of samples with usage by instance."""
 
@@ -68,6 +70,7 @@ class Batch:
         arrays = {name: value[index] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
         return Batch(
             machines=[self.machines[i] for i in index],
+            classes=[(place[i], sample) for i, sample in self.classes if i in place],
             reports=[(place[i], report) for i, report in self.reports if i in place],
             **arrays,
         )
@@ -149,6 +152,7 @@ def to_batch(samples: Sequence[Sample], recorded_at: Sequence[float]) -> Batch:
         m2=m2,
         max=largest,
         capacity=capacity,
+        classes=[(index, s) for index, s in enumerate(samples) if s.classes],
         reports=[(index, s.instance_report) for index, s in enumerate(samples) if s.instance_report is not None],
     )
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.messages.sample import usages
+from schemas.resources import PRIORITY_CLASSES
 from streams.fold.batch import Batch
 from streams.fold.peaks import finalise, refresh_minutes
 from streams.fold.ring import MINUTE_SLOTS, NO_SLOT, RING_MINUTES, Ring, S
@@ -155,6 +157,8 @@ def _move_heads(ring: Ring, rows: NDArray[np.intp], slots: NDArray[np.int64], sh
     ring.max[machines[which], :, positions] = 0
     ring.slot_boot[machines[which], positions] = 0
     ring.slot_seq[machines[which], positions] = 0
+    for means in ring.classes.values():
+        means.blank(machines[which], positions)
     result.positions[positions] = True
     ring.head[machines] = newest
 
@@ -187,8 +191,25 @@ def _set_slots(
     ring.max[row, :, position] = batch.max[source]
     ring.slot_boot[row, position] = boot[chosen]
     ring.slot_seq[row, position] = seq[chosen]
+    _set_classes(ring, batch, source, row, position)
     result.positions[position] = True
     refresh_minutes(ring, row, slots[chosen])
+
+
+def _set_classes(
+    ring: Ring, batch: Batch, source: NDArray[np.intp], row: NDArray[np.intp], position: NDArray[np.int64]
+) -> None:
+    for means in ring.classes.values():
+        means.blank(row, position)
+    if not batch.classes:
+        return
+    place = dict(zip(source.tolist(), zip(row.tolist(), position.tolist(), strict=True), strict=True))
+    for index, sample in batch.classes:
+        if index in place:
+            at_row, at_position = place[index]
+            for name, usage in (sample.classes or {}).items():
+                if name in PRIORITY_CLASSES:
+                    ring.class_means(name).set(at_row, at_position, usages(usage))
 
 
 def _note_newest(ring: Ring, batch: Batch, order: NDArray[np.intp], rows: NDArray[np.intp]) -> None:

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.names import SLOT_S
+from schemas.resources import PRIORITY_CLASSES
 from schemas.tables.partition_windows import ROW, VERSION
 from schemas.tables.window_table import Header, encode_table
 from streams.fold.fold import skew_s
 from streams.fold.peaks import Zone, day_peaks
 from streams.fold.ring import Ring, joined
-from streams.fold.windows import check_windows, window_columns
+from streams.fold.windows import check_windows, class_means, window_columns
 
 
 class Table:
@@ -43,7 +44,8 @@ class Table:
     def _put(self, ring: Ring, rows: NDArray[np.intp], number: int, fresh: dict[str, NDArray[Any]]) -> None:
         """Store the columns of these rows, machine axis first."""
         for name, values in fresh.items():
-            self._column(name, values, len(ring.head))[..., rows] = values.transpose(*range(1, values.ndim), 0)
+            if name not in CLASS_COLUMNS or name.removeprefix("class_") in ring.classes:
+                self._column(name, values, len(ring.head))[..., rows] = values.transpose(*range(1, values.ndim), 0)
         if len(self.versions) < len(ring.head):
             self.versions = np.pad(self.versions, (0, len(ring.head) - len(self.versions)))
         self.versions[rows] = number
@@ -52,6 +54,8 @@ class Table:
         """Return the table of all machines as one value; ``header``: the fields of `Header` other than the shape."""
         used = len(ring)
         columns = {name: values[..., :used] for name, values in self.columns.items()} | {VERSION: self.versions[:used]}
+        for name in _unsent(columns):
+            del columns[name]
         self._base = (header.get("base", 0), used, list(columns))
         return self._encode(columns, ring.machines, header)
 
@@ -64,9 +68,9 @@ class Table:
         changed[machines:] = True
         rows = np.flatnonzero(changed)
         columns = {name: values[..., rows] for name, values in self.columns.items()} | {VERSION: self.versions[rows]}
-        if list(columns) != names:
+        if not columns.keys() - _unsent(columns) <= set(names):
             return None
-        columns[ROW] = rows.astype(np.uint32)
+        columns = {name: columns[name] for name in names} | {ROW: rows.astype(np.uint32)}
         return self._encode(columns, [ring.machines[row] for row in rows.tolist()], header)
 
     def _encode(self, columns: dict[str, NDArray[Any]], machines: Sequence[str], header: dict[str, Any]) -> bytes:
@@ -113,7 +117,7 @@ def update_together(updates: Sequence[Update]) -> None:
 
 def _computed(ring: Ring, rows: NDArray[np.intp], windows_s: Sequence[int], zone: Zone) -> dict[str, NDArray[Any]]:
     """Return the columns of some rows, machine axis first."""
-    return {
+    fresh: dict[str, NDArray[Any]] = {
         "at": ring.at[rows],
         "skew": skew_s(ring, rows),
         "end": (ring.head[rows] + 1.0) * SLOT_S,
@@ -123,3 +127,15 @@ def _computed(ring: Ring, rows: NDArray[np.intp], windows_s: Sequence[int], zone
         **window_columns(ring, rows, windows_s),
         **day_peaks(ring, rows, zone),
     }
+    for name in PRIORITY_CLASSES:
+        if name in ring.classes:
+            fresh[f"class_{name}"] = class_means(ring, rows, windows_s, name)
+    return fresh
+
+
+CLASS_COLUMNS = frozenset(f"class_{name}" for name in PRIORITY_CLASSES)
+"""Left out of the table while no machine sends the class."""
+
+
+def _unsent(columns: dict[str, NDArray[Any]]) -> set[str]:
+    return {name for name in CLASS_COLUMNS & columns.keys() if np.isnan(columns[name]).all()}

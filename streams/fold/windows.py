@@ -133,3 +133,20 @@ def inverted_cdf(ordered: NDArray[np.float32], starts: NDArray[np.intp], filled:
     result: NDArray[np.float32] = ordered.reshape(-1).take(rows + starts[:, None, None] + rank)
     result[filled == 0] = np.nan
     return result
+
+
+def class_means(ring: Ring, rows: NDArray[np.intp], windows_s: Sequence[int], name: str) -> NDArray[np.float32]:
+    """Return the mean usage of one priority class over each window, [k, W, R]: the mean of its filled slots."""
+    result = np.full((len(rows), len(windows_s), R), np.nan, np.float32)
+    if name not in ring.classes:
+        return result
+    newest_first = (ring.head[rows, None] - _POSITIONS) % S
+    held = np.take_along_axis(ring.classes[name].means(rows), newest_first[:, None, :], axis=-1)
+    given = ~np.isnan(held)
+    held[~given] = 0
+    for w, window_s in enumerate(windows_s):
+        end = window_s // SLOT_S
+        count = given[..., :end].sum(axis=-1)
+        total = held[..., :end].sum(axis=-1, dtype=np.float64)
+        result[:, w] = np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
+    return result

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.resources import PRIORITY_CLASSES
 from schemas.tables.instance_table import COLUMNS
 from schemas.tables.window_table import Header, TableError, decode_table, encode_table, resource_axis, resource_parts
 from streams.fold.instance_usage import InstanceUsage, blank
@@ -24,6 +25,8 @@ from streams.fold.ring import MINUTE_SLOTS, NO_SLOT, PEAKS, RING_MINUTES, SLOTS,
 
 _MISFIT = (ValueError, IndexError, TypeError, KeyError)
 """Numpy's errors for a column of the wrong shape."""
+
+_CLASS_COLUMNS = {f"class_{name}": name for name in PRIORITY_CLASSES}
 
 
 def encode_vitals(ring: Ring) -> bytes:
@@ -37,6 +40,9 @@ def encode_position(ring: Ring, position: int) -> bytes:
     """Return one position of the ring for all machines."""
     used = len(ring)
     columns: dict[str, NDArray[Any]] = {name: getattr(ring, name)[:used, ..., position].T for name in SLOTS}
+    for name, means in ring.classes.items():
+        if (there := means.at(position, used)) is not None:
+            columns[f"class_{name}"] = there.T
     return _encode(columns, used)
 
 
@@ -78,6 +84,11 @@ def restore_place(ring: Ring, raw: bytes, place: int) -> None:
         raise TableError(f"a place is damaged: {count} rows of {len(ring)} machines")
     try:
         for name, column in table.columns.items():
+            if name in _CLASS_COLUMNS:
+                means = ring.class_means(_CLASS_COLUMNS[name])
+                for resources, part in resource_parts(table, name):
+                    means.set_column(resources, place, part.T)
+                continue
             if name not in SLOTS and name not in PEAKS:
                 continue
             target: NDArray[Any] = getattr(ring, name)
@@ -91,9 +102,12 @@ def restore_place(ring: Ring, raw: bytes, place: int) -> None:
 
 
 def blank_place(ring: Ring, place: int, columns: Mapping[str, object]) -> None:
-    """Clear one place of these columns of `SLOTS` or `PEAKS`."""
+    """Clear one place of these columns of `SLOTS` or `PEAKS`, and of the class means that belong to slots."""
     for name in columns:
         getattr(ring, name)[..., place] = (SLOTS | PEAKS)[name][2]
+    if "n" in columns:
+        for means in ring.classes.values():
+            means.blank_position(place)
 
 
 def restore_minutes(ring: Ring) -> None:

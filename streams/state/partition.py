@@ -366,6 +366,7 @@ def drop_silent(partition: Partition, now_s: float, silent_s: float) -> int:
     Drop also samples more than a day ahead, taken while this worker's clock was wrong: they would never become stale,
     and later samples of the machine would count as late. Return how many machines lost their windows.
     """
+    partition.ring.trim()
     partition.changed = partition.usage.drop_silent(now_s - silent_s) > 0 or partition.changed
     kept = heard(partition.ring, now_s, silent_s)
     gone = len(partition.ring) - len(kept)

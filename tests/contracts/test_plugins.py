@@ -82,6 +82,7 @@ def machine(number):
         "age_s": 4000 if odd == 3 else 3,
         "labels": {"rack": f"r{number % 3}", "disk": "ssd" if number % 2 else "hdd"} if odd != 2 else {},
         "operator": operator,
+        "classes": {"prod": {"cpu": 0.5 * odd, "memory": 1e9}},
         "peak_yesterday": {"cpu": 12},
     }
 

@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 
-from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts, Moments, Sample
+from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts, Moments, Sample, Usage
 from schemas.rpc.envelope import Error, Query, Reply
 from schemas.tables.window_table import Header, encode_table
 
@@ -48,6 +48,8 @@ SAMPLES = [
         memory=Moments(10, 2.0**36, 1e6, 2.0**36 + 1000, 2.0**37),
         nic=Moments(9, 125_000.5, 0.0, 125_000.5, 1.25e9),
         disk=Moments(10, 0.25, 0.125, 0.75, 1.0),
+        classes={"prod": Usage(cpu=0.75, memory=1024.0, disk=0.125), "batch": Usage(cpu=0.25)},
+        instances={"redis-7001": Usage(0.5, 512.0, 10.0)},
         host_id=HOST,
     ),
     Sample(v=1, machine="m", boot=0, seq=0, at=0.0, interval_s=60.0, memory=Moments(1, 0.0, 0.0, 0.0, 1.0)),
@@ -96,6 +98,7 @@ KINDS = {
     "peak_yesterday_s": ("f4", (4,)),
     "peak_day": ("f8", ()),
     "peak_since": ("f8", ()),
+    "class_prod": ("f4", (2, 4)),
     "version": ("i8", ()),
 }
 """The columns of the golden table: dtype, and the axes before the machines'."""

@@ -46,6 +46,7 @@ def batch_of(machines, at, mean, **more):
         recorded_at=narrow("recorded_at", at + 0.05),
         host=narrow("host", 0).astype(np.uint64),
         mean=mean,
+        classes=more.get("classes", []),
         **columns,
     )
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from schemas.messages.sample import InstanceMeans, InstanceReport, Moments, encode
+from schemas.messages.sample import InstanceMeans, InstanceReport, Moments, Usage, encode
 from streams.fold.batch import Arrived
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone
@@ -25,7 +25,7 @@ def state():
         sample("db1.example.org", 0, seq=3, boot=7, disk=disk, host_id="a"),
         sample("db2", 0, nic=Moments(9, 125.5, 2.0, 130.0, 1.25e9)),
         sample("db1.example.org", 900, seq=4, boot=7, disk=disk, host_id="a"),
-        sample("db2", 720, seq=9, disk=disk),
+        sample("db2", 720, seq=9, disk=disk, classes={"prod": Usage(cpu=0.75, memory=64.0)}),
     ]
     for number, one in enumerate(samples):
         partition.fold([Arrived(number, encode(one), one.at + 0.05, one.machine.encode())])

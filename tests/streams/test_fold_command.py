@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from ops.cli.main import main as windward
-from schemas.messages.sample import MachineFacts, Moments, encode
+from schemas.messages.sample import MachineFacts, Moments, Usage, encode
+from schemas.resources import RESOURCES
 from streams.fold_command import fold_lines, main
 from tests.streams import oracle
 from tests.streams.batches import START, sample
@@ -85,13 +86,15 @@ def test_facts_without_samples_are_no_machine(tmp_path, capsys):
     assert (code, got["machines"], got["counts"]) == (1, [], {"facts": 1})
 
 
-def test_labels_and_peaks_are_shown(tmp_path, capsys):
+def test_labels_classes_and_peaks_are_shown(tmp_path, capsys):
     lines = [encode(MachineFacts(v=1, machine="a", boot=1, at=START, labels={"zone": "z"}))]
-    lines += lines_of("a", slots=30)
+    lines += lines_of("a", slots=30, classes={"batch": Usage(cpu=0.25)})
     lines += lines_of("b", slots=30, nic=Moments(10, 5.0, 0.0, 5.0, 100.0))
     _, got = fold_json(tmp_path, capsys, lines)
     a, b = got["machines"]
     assert (a["labels"], b["labels"]) == ({"zone": "z"}, {})
+    assert a["classes"] == {"batch": dict.fromkeys(RESOURCES, 0.0) | {"cpu": 0.25}}
+    assert b["classes"] == {}
     assert b["peak_today"]["nic"] == 5.0
     assert a["peak_today"]["cpu"] == pytest.approx(
         max(np.mean([1 + s % 7 for s in range(m, m + 6)]) for m in range(0, 30, 6))

@@ -100,6 +100,7 @@ class Measuring:
             m2=np.zeros_like(mean),
             max=mean,
             capacity=np.tile(capacity.T, (len(minutes), 1)),
+            classes=[],
         )
         done = fold(self._ring, batch, self._zone.shift_minutes(float(at[-1])))
         self._table.update(self._ring, done.rows, last + LEAD_MINUTES)

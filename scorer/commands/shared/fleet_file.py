@@ -22,6 +22,7 @@
 | skew_s                     | learned clock skew (0)                                                                 |
 | peak_today, peak_yesterday | highest one-minute mean by resource (the longest window's maximum; unknown)            |
 | peak_today_ago_s, peak_yesterday_ago_s | how long ago that minute was, by resource (unknown)                        |
+| classes                    | mean usage by priority class, then by resource (unknown)                               |
 | system                     | what it uses besides its instances, by resource, where theirs is measured (unknown)    |
 | labels                     | labels that the agent reports                                                          |
 | operator                   | operators' rules: `schemas.messages.operator.OperatorFacts`                            |
@@ -47,7 +48,7 @@ from numpy.typing import NDArray
 from schemas.messages.operator import InvalidOperatorFacts, OperatorFacts, read_operator_facts
 from schemas.messages.sample import VERSION, MachineFacts
 from schemas.names import SLOT_S, WINDOWS_S
-from schemas.resources import RESOURCES
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.rpc.request import InvalidRequest, Quantity, read_request
 from schemas.tables.instance_table import COLUMNS, pair_name
 from schemas.tables.learned import FACTOR_MAX, FACTOR_MIN, Learned
@@ -107,6 +108,7 @@ class FileMachine(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     peak_yesterday: dict[str, Quantity] = {}
     peak_today_ago_s: dict[str, Seconds] = {}
     peak_yesterday_ago_s: dict[str, Seconds] = {}
+    classes: dict[str, dict[str, Quantity]] = {}
     system: dict[str, Quantity] = {}
     labels: dict[str, str] = {}
     operator: dict[str, Any] = {}
@@ -114,8 +116,6 @@ class FileMachine(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     end: Epoch | None = None
     boot: Epoch | None = None
     peak_since: Epoch | None = None
-    classes: Annotated[dict[str, Any], Meta(max_length=0)] = {}
-    """Empty, as `windward fold` once wrote it."""
 
 
 class FilePlaced(msgspec.Struct, kw_only=True):
@@ -264,6 +264,7 @@ def window_table(file: FleetFile) -> WindowTable:
         "peak_today": np.full(shape[1:], np.nan), "peak_yesterday": np.full(shape[1:], np.nan),
         "peak_today_s": np.full(shape[1:], np.nan), "peak_yesterday_s": np.full(shape[1:], np.nan),
         "peak_day": np.zeros(shape[2:]), "peak_since": np.zeros(shape[2:]),
+        **{f"class_{name}": np.full(shape, np.nan) for name in PRIORITY_CLASSES},
     }  # fmt: skip
     for row, machine in enumerate(file.machines):
         _fill(columns, row, machine, windows_s, file.now)
@@ -300,6 +301,11 @@ def _fill(
             columns[f"{day}_s"][resource, row] = now_s - ago_s
     if not machine.peak_today:
         columns["peak_today"][:, row] = columns["max"][-1, :, row]
+    for name, usage_of_class in machine.classes.items():
+        if name not in PRIORITY_CLASSES:
+            raise InvalidFleet(f"{machine.name}.classes: no class {name!r}; there are {', '.join(PRIORITY_CLASSES)}")
+        for resource, amount in amounts_of(f"{machine.name}.classes.{name}", usage_of_class).items():
+            columns[f"class_{name}"][:, resource, row] = amount
 
 
 def _fill_statistics(

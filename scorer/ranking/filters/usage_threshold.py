@@ -37,8 +37,8 @@ class UsageThreshold(Plugin):
     percentile_thresholds, statistic:
         of a percentile (``p50 p90 p95 p99``) or the maximum.
     prod_thresholds, prod_with_system:
-        for a request of class prod, of the measured usage by class prod, the sum over the instances that are prod in
-        the ledger; with the second, plus the system's.
+        for a request of class prod, of the measured usage by class prod: as samples split it, else the sum over the
+        instances that are prod in the ledger; with the second, plus the system's.
     instead:
         as the peer does: only the first group that is given is compared, of prod, percentiles and means in this order.
         A group of zeros is given, and switches the others off.

@@ -57,10 +57,10 @@ ESTIMATE = struct(
     codes="u8", table="u8",
 )  # fmt: skip
 MAKING = struct(
-    estimate=ESTIMATE, windows="i8", pairs="i8", windows_s="u8", mean="u8", filled="u8", statistics="u8", end="u8",
-    step="u8", at="u8", position="u8", peak_at="u8", digests="u8", places="u8", systems="u8", used_at="u8", since="u8",
-    recent="u8", usual="u8", day_start=("f8", _D), day_end=("f8", _D), credits="i4", debits="i4", by_reports="i4",
-    requests_alone="i4", of_prod="i4", figures="i8",
+    estimate=ESTIMATE, windows="i8", pairs="i8", windows_s="u8", mean="u8", filled="u8", statistics="u8", prod="u8",
+    end="u8", step="u8", at="u8", position="u8", peak_at="u8", digests="u8", places="u8", systems="u8", used_at="u8",
+    since="u8", recent="u8", usual="u8", day_start=("f8", _D), day_end=("f8", _D), credits="i4", debits="i4",
+    by_reports="i4", requests_alone="i4", figures="i8",
 )  # fmt: skip
 LOAD = struct(sum=("f8", R), count=("f8", R))
 USE = struct(

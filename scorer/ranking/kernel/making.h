@@ -14,7 +14,7 @@
 
 enum { BASE_REQUEST, BASE_LARGER, BASE_LIMIT_FIRST };
 enum { CREDITS_NONE, CREDITS_WINDOW, CREDITS_TRIMARAN, CREDITS_KOORDINATOR };
-enum { MEAN = -1 }; /* beside the statistics by number */
+enum { MEAN = -1, OF_PROD = -2 }; /* beside the statistics by number */
 
 typedef struct {
     int32_t base;
@@ -32,7 +32,7 @@ typedef struct {
     int64_t windows, pairs;
     const double *windows_s;         /* [W] */
     const double *mean, *filled;     /* [M][W][R] */
-    const double *statistics;        /* [M][W][STATISTICS][R]; null where no plugin asks for them */
+    const double *statistics, *prod; /* [M][W][STATISTICS][R], [M][W][R]; null where no plugin asks for them */
     const double *end, *step, *at;   /* [M] of the windows, of the slots, of the newest sample */
     const int64_t *position;         /* [M] the window that is used */
     const double *peak_at;           /* [M][DAYS][R] when the peak was */
@@ -41,7 +41,7 @@ typedef struct {
     const double *used_at, *since;   /* [K] end of the last and of the first report */
     const double *recent, *usual;    /* [R][K] of half an hour; the same with the mean of a day */
     double day_start[DAYS], day_end[DAYS];
-    int32_t credits, debits, by_reports, requests_alone, of_prod;
+    int32_t credits, debits, by_reports, requests_alone;
     int64_t figures; /* the number of columns of the figures */
 } Making;
 
@@ -202,6 +202,7 @@ typedef struct {
 static const double *measured_of(const Making *m, int64_t i, int64_t place, int statistic) {
     int64_t window = i * (m->windows > 0 ? m->windows : 1) + place;
     if (statistic == MEAN) return m->mean + window * R;
+    if (statistic == OF_PROD) return m->prod + window * R;
     return m->statistics + (window * STATISTICS + statistic) * R;
 }
 
@@ -216,6 +217,7 @@ static void without_leavers(const Making *m, int64_t i, const There *there, int 
     for (int64_t k = 0; k < there->gone; k++) {
         const Instance *left = there->left[k];
         last = more_of(last, left->ended_at);
+        if (statistic == OF_PROD && left->priority_class != PROD) continue;
         used_by(m, left, one);
         shown(m, i, left->started_at, m->position[i], before);
         shown(m, i, left->ended_at, m->position[i], after);
@@ -230,6 +232,7 @@ static void without_leavers(const Making *m, int64_t i, const There *there, int 
         double own[R] = {0};
         for (int64_t k = 0; credit && k < there->count; k++) {
             const Instance *live = there->live[k];
+            if (statistic == OF_PROD && live->priority_class != PROD) continue;
             if (live->started_at > 0 && !(m->end[i] - live->started_at < m->windows_s[w])) continue;
             double expected[R];
             expected_of(&m->estimate, live, expected);
@@ -258,9 +261,9 @@ static void derive(Row *row, const More *c) {
     }
 }
 
-/* The mean usage by class prod: the sum over its instances, where those are measured. */
+/* The mean usage by class prod: as samples split it, else the sum over its instances where those are measured. */
 static void make_prod(const Making *m, int64_t i, const There *there, const Row *row, More *c) {
-    double used[R] = {0}, expected[R], one[R];
+    double credit[R] = {0}, used[R] = {0}, expected[R], one[R];
     int credited = m->credits != CREDITS_NONE && !m->requests_alone, settled = 0;
     for (int64_t k = 0; k < there->count; k++) {
         const Instance *live = there->live[k];
@@ -270,6 +273,7 @@ static void make_prod(const Making *m, int64_t i, const There *there, const Row 
         int64_t at = current_figures(m, i, live->pair);
         for (int r = 0; r < R; r++) {
             double known = at < 0 ? NAN : m->recent[r * m->figures + at];
+            credit[r] += one[r];
             if (m->credits == CREDITS_KOORDINATOR)
                 used[r] += or_zero(known) + one[r];
             else
@@ -277,8 +281,14 @@ static void make_prod(const Making *m, int64_t i, const There *there, const Row 
         }
         settled |= live->started_at > 0 && m->at[i] - live->started_at >= AGE_MAX_S;
     }
-    int known = c->has_report || (row->has_data && !settled);
-    for (int r = 0; r < R; r++) c->prod[r] = known ? used[r] : NAN;
+    if (credited)
+        without_leavers(m, i, there, OF_PROD, credit, c->prod);
+    else
+        for (int r = 0; r < R; r++) c->prod[r] = measured_of(m, i, m->position[i], OF_PROD)[r];
+    for (int r = 0; r < R; r++) {
+        if (credited) c->prod[r] += credit[r];
+        if (isnan(c->prod[r]) && (c->has_report || (row->has_data && !settled))) c->prod[r] = used[r];
+    }
 }
 
 /* What the instances of each class ask for and use (scorer/classes/strategy.py has the planes). */
@@ -356,7 +366,7 @@ static void make_row(const Making *m, int64_t i, const There *there, Row *row, M
         for (int r = 0; r < R; r++)
             c->statistics[s][r] = m->requests_alone ? row->mean[r] : rest[r] + of_statistics[s][r];
     }
-    if (m->of_prod) make_prod(m, i, there, row, c);
+    if (m->prod) make_prod(m, i, there, row, c);
     if (by) make_classes(m, i, there, by);
     derive(row, c);
 }

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.names import SLOT_S
-from schemas.resources import MEMORY, RESOURCES
+from schemas.resources import MEMORY, PRIORITY_CLASSES, RESOURCES
 from scorer.classes.class_usage import reported_usage
 from scorer.classes.reclaimed import highest, predicted
 from scorer.ledger.view.residents import Residents
@@ -84,6 +84,8 @@ class Table:
         }  # fmt: skip
         if "statistics" in self.needs:
             self._measured["statistics"] = np.empty((machines, windows, _S, _R))
+        if "prod" in self.needs:
+            self._measured["prod"] = np.empty((machines, windows, _R))
         self.more["statistics"] = self.more["prod"] = np.nan
         self.load = np.zeros((), LOAD)
         """The sums of the rows' utilizations."""
@@ -99,7 +101,7 @@ class Table:
         making["windows"] = len(snapshot.windows_s)
         making["credits"], making["requests_alone"] = CREDITS[model.credits], model.requests_alone
         making["debits"] = model.debits and not model.requests_alone
-        making["by_reports"], making["of_prod"] = self.estimate.by_reports, "prod" in self.needs
+        making["by_reports"] = self.estimate.by_reports
         making["day_start"], making["day_end"] = self.days.T
         kept: dict[str, NDArray[Any]] = {
             **self._measured,
@@ -211,6 +213,8 @@ class Table:
             if "statistics" in self.needs:
                 measured["statistics"][at, place, : _S - 1] = part.window("percentile", place).transpose(2, 1, 0)
                 measured["statistics"][at, place, _S - 1] = part.window("max", place).T
+            if "prod" in self.needs:
+                measured["prod"][at, place] = part.window(f"class_{PRIORITY_CLASSES[0]}", place).T
         if self.by_class is not None:
             self.by_class["usage_peak"][at] = highest(part).T
             if isinstance(at, slice):

@@ -15,6 +15,7 @@ from schemas.messages.sample import (
     Moments,
     Rejected,
     Sample,
+    Usage,
     check_machine_id,
     decode,
     encode,
@@ -116,6 +117,9 @@ REJECTED = [
     ("only unknown resources", without("cpu") | {"gpu": CPU}, "no-resource", "none of"),
     ("maximum below the mean", cpu(max=1.9), "impossible", "max 1.9 is below mean 2.0"),
     ("maximum below the mean of memory", GOOD | {"memory": CPU | {"max": 1.0}}, "impossible", "max 1.0"),
+    ("classes are a list", GOOD | {"classes": ["prod"]}, "malformed", "at `$.classes`"),
+    ("usage of a class is negative", GOOD | {"classes": {"prod": {"cpu": -1}}}, "malformed", "at `$.classes[...].cpu`"),
+    ("instances hold text", GOOD | {"instances": {"i": "x"}}, "malformed", "at `$.instances[...]`"),
     ("facts without a machine", {"type": "machine", "v": 1, "boot": 1, "at": 1}, "malformed", "`machine`"),
     ("facts of version 3", FACTS | {"v": 3}, "version", "v is 3, this reader knows 1"),
     ("labels are numbers", FACTS | {"labels": {"a": 1}}, "malformed", "at `$.labels[...]`"),
@@ -151,7 +155,7 @@ ACCEPTED = [
     ("numbers at their limits", cpu(n=65_535, mean=1e16, m2=1e34, max=1e16, capacity=1e16)),
     ("the epoch", GOOD | {"at": 0, "boot": 0, "seq": 0}),
     ("the longest interval", GOOD | {"interval_s": 3600}),
-    ("usage by class, which is not read", GOOD | {"classes": {"prod": {"cpu": 1}}}),
+    ("an unknown class", GOOD | {"classes": {"spot": {"cpu": 1}}}),
     ("bare facts", FACTS),
     ("facts with interfaces", FACTS | {"interfaces": {"kernel": "eth0, eth1", "names": "x" * 200}}),
     ("full facts", FACTS | {"capacity": {"cpu": 1, "gpu": 4}, "labels": {"a": "b"}, "agent_version": "9"}),
@@ -213,6 +217,7 @@ moments = st.builds(
     amounts,
     st.floats(0, 1e16, exclude_min=True),
 )
+usages = st.dictionaries(st.text(max_size=9), st.builds(Usage, amounts, amounts, amounts), max_size=3)
 samples = st.builds(
     Sample,
     v=st.just(1),
@@ -224,6 +229,8 @@ samples = st.builds(
     cpu=moments,
     memory=st.none() | moments,
     nic=st.none() | moments,
+    classes=st.none() | usages,
+    instances=st.none() | usages,
 )
 
 
@@ -248,7 +255,7 @@ json_values = st.recursive(
 )
 
 
-@given(field=st.sampled_from([*GOOD, "memory", "nic"]), value=json_values)
+@given(field=st.sampled_from([*GOOD, "memory", "nic", "classes", "instances"]), value=json_values)
 def test_any_value_in_any_field_is_read_or_refused(field, value):
     try:
         got = decode(msgspec.json.encode(GOOD | {field: value}))

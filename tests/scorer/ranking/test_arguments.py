@@ -63,6 +63,7 @@ def everything():
             f"m{number}", 16, "128G", capacity=capacity, usage={} if number == 5 else usage,
             age_s=500 if number == 4 else number, labels={"zone": "ab"[number % 2], "image/a": "yes"},
             peak_yesterday={"cpu": 9 + number}, peak_yesterday_ago_s={"cpu": 80_000},
+            classes={"batch": {"cpu": 1, "memory": "2G"}},
         )
         for number in range(6)
     ]  # fmt: skip

@@ -37,7 +37,7 @@ def test_what_a_table_does_not_have_is_covered_by_nothing():
     assert np.isnan(columns.get("mean", 300)[:, 2]).all()
 
 
-COLUMNS = (("at", None), ("capacity", None), ("mean", 300), ("mean", 3600), ("coverage", 300))
+COLUMNS = (("at", None), ("capacity", None), ("mean", 300), ("mean", 3600), ("coverage", 300), ("class_mean", 300))
 
 
 def changes_of(base, rows, write, rng):

@@ -1,19 +1,23 @@
 """What a record must keep to before it is folded: its key, its times, its readings."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts, Moments, encode
+from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts, Moments, Usage, encode
 from streams.fold.admission import REASONS, Admission
 from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
+from streams.fold.ring import S
 from streams.fold.table import Table
+from streams.state.checkpoint import encode_position, encode_vitals
 from streams.state.partition import Partition, drop_silent, make_room
 from streams.worker.app import ClockWatch
 from streams.worker.metrics import Metrics
 from streams.worker.topics import wrong_settings
 from tests.streams.batches import START, sample
+from tests.streams.golden_values import decode_ring
 
 NOW = START + 5.0
 
@@ -250,6 +254,25 @@ def test_a_flood_of_ids_costs_a_known_fleet_nothing():
     assert len(state.ring) <= 3_000
     assert state.ring.nbytes <= full.ring.nbytes * 1.13  # arrays grow by an eighth
     assert not any(machine.startswith("junk") for machine in state.facts)
+
+
+def test_a_class_costs_memory_for_those_that_send_it():
+    """One of 500 machines splits its usage: kilobytes, in memory and as stored; later it stops and they are free."""
+    state = partition()
+    names = [f"m{n}" for n in range(500)]
+    crowd(state, names, 0)
+    bare = state.ring.nbytes
+    split = sample("m7", 1, classes={"batch": Usage(cpu=1.5)})
+    state.fold([Arrived(0, encode(split), split.at + 1, b"m7")])
+    assert state.ring.nbytes - bare < 50_000
+    assert state.ring.class_means("batch").means(np.array([7, 8]))[:, 0].tolist()[0].count(1.5) == 1
+    slots = {p: encode_position(state.ring, p) for p in range(S)}
+    again = decode_ring(encode_vitals(state.ring), slots, {})
+    assert 0 < again.class_means("batch").nbytes < 50_000
+    assert sum(b"class_batch" in value for value in slots.values()) == 1
+    crowd(state, names, 370)
+    drop_silent(state, START + 3_700, 86_400)
+    assert state.ring.class_means("batch").nbytes < 10_000
 
 
 def test_facts_of_made_up_machines_are_bounded_too():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.messages.sample import MachineFacts, Moments, encode
+from schemas.messages.sample import MachineFacts, Moments, Usage, encode
 from schemas.names import SLOT_S
 from streams.fold.admission import FUTURE_TOLERANCE_S
 from streams.fold.batch import read_messages, to_batch
@@ -88,8 +88,8 @@ def test_columns_hold_the_samples():
     """A resource that is left out has no readings and no capacity; nothing is taken for zero usage."""
     samples = [
         sample("a", 0, nic=Moments(7, 5.0, 2.0, 9.0, 100.0)),
-        sample("b", 3, cpu=None, interval_s=60.0, boot=9, seq=4),
-        sample("a", 1),
+        sample("b", 3, cpu=None, classes={"prod": Usage(cpu=1.0)}, interval_s=60.0, boot=9, seq=4),
+        sample("a", 1, classes={}),
     ]
     batch = to_batch(samples, [AT, AT + 30, AT + 10])
     assert batch.machines == ["a", "b", "a"]
@@ -102,17 +102,20 @@ def test_columns_hold_the_samples():
     np.testing.assert_array_equal(batch.interval_s, [10, 60, 10])
     np.testing.assert_array_equal(batch.boot, [1, 9, 1])
     np.testing.assert_array_equal(batch.seq, [0, 4, 1])
+    assert [(index, s.machine) for index, s in batch.classes] == [(1, "b")]
 
 
 @given(chosen=st.lists(st.integers(0, 5), unique=True))
 @settings(max_examples=examples(30, 300))
 def test_taking_keeps_rows_together(chosen):
     """Any choice, by place or by mask, takes the same rows of every column."""
-    batch = to_batch([sample(f"m{i}", i) for i in range(6)], [AT + 10 * i for i in range(6)])
+    samples = [sample(f"m{i}", i, classes={"prod": Usage(cpu=float(i))} if i % 2 else None) for i in range(6)]
+    batch = to_batch(samples, [AT + 10 * i for i in range(6)])
     taken = batch.take(np.array(chosen, np.intp))
     assert taken.machines == [f"m{i}" for i in chosen]
     np.testing.assert_array_equal(taken.slot, batch.slot[chosen])
     np.testing.assert_array_equal(taken.mean, batch.mean[chosen])
+    assert [(i, s.machine) for i, s in taken.classes] == [(chosen.index(m), f"m{m}") for m in (1, 3, 5) if m in chosen]
     mask = np.isin(np.arange(6), chosen)
     assert batch.take(mask).machines == [f"m{i}" for i in sorted(chosen)]
 

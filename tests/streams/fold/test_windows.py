@@ -8,13 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from schemas.messages.sample import Usage
 from schemas.tables.window_table import PERCENTILES, WARMING_COVERAGE
+from streams.fold.batch import to_batch
 from streams.fold.fold import fold
 from streams.fold.moments import about, pool
 from streams.fold.ring import RING_MINUTES, R, Ring, S
-from streams.fold.windows import check_windows, window_columns
+from streams.fold.windows import check_windows, class_means, window_columns
 from tests.effort import effort, examples
-from tests.streams.batches import START, batch_of, moments_of
+from tests.streams.batches import START, batch_of, moments_of, sample
 
 WINDOWS = (300, 900, 3600)
 ROW = np.array([0])
@@ -113,6 +115,18 @@ def test_what_left_the_ring_leaves_nothing_behind():
         for name in ("mean", "max"):
             np.testing.assert_array_equal(columns[name][0, :, 0], 1.0, err_msg=name)
         np.testing.assert_array_equal(columns["filled"][0], 1)
+
+
+def test_usage_by_class_goes_with_its_sample():
+    """A slot set again by a sample without classes, or one that left the ring, no longer counts for the class."""
+    ring = Ring()
+    for slot, more in ((0, 4.0), (1, 8.0)):
+        fold(ring, to_batch([sample("m", slot, classes={"prod": Usage(cpu=more)})], [START + 13.0]))
+    assert class_means(ring, ROW, WINDOWS, "prod")[0, :, 0].tolist() == [6.0] * 3
+    fold(ring, to_batch([sample("m", 1, boot=2)], [START + 13.0]))
+    assert class_means(ring, ROW, WINDOWS, "prod")[0, 2, 0] == 4.0
+    fold(ring, to_batch([sample("m", 360)], [START + 3603.0]))
+    assert np.isnan(class_means(ring, ROW, WINDOWS, "prod")).all()
 
 
 @pytest.mark.parametrize(

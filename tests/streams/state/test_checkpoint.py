@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.messages.sample import encode
+from schemas.messages.sample import Usage, encode
 from schemas.tables.window_table import Header, TableError, decode_table, encode_table
 from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
-from streams.fold.ring import HOURS, MINUTES, PEAKS, SLOTS, VITALS, S
+from streams.fold.ring import HOURS, MINUTES, PEAKS, SLOTS, VITALS, R, Ring, S
 from streams.fold.table import Table
-from streams.state.checkpoint import encode_hour, encode_position, encode_vitals
+from streams.state.checkpoint import blank_place, encode_hour, encode_position, encode_vitals
 from streams.state.partition import Partition, drop_silent
 from tests.effort import effort, examples
 from tests.streams import golden_values as golden_state
@@ -30,12 +30,15 @@ def values(ring):
 
 
 def assert_same(got, wanted, case=""):
-    """Two rings are equal in every array and row, to the bit."""
+    """Two rings are equal in every array, row and class, to the bit."""
     assert got.machines == wanted.machines, case
     assert got.row == wanted.row
     used = len(wanted)
     for name in (*VITALS, *SLOTS, *PEAKS, *MINUTES):
         np.testing.assert_array_equal(getattr(got, name)[:used], getattr(wanted, name)[:used], err_msg=f"{case} {name}")
+    for name in got.classes.keys() | wanted.classes.keys():
+        left, right = (r.class_means(name).means(np.arange(used)) for r in (got, wanted))
+        np.testing.assert_array_equal(left, right, err_msg=f"{case} {name}")
 
 
 class Stored:
@@ -92,8 +95,9 @@ def test_what_is_written_is_the_ring(history, seed, zone):
     for what, amount, count in [*history, ("fold", 1, 2), ("flush", 0, 0)]:
         if what == "fold":
             slot += amount
+            usage = {"prod": Usage(cpu=1.0 + rng.random())} if rng.random() < 0.3 else None
             samples = [
-                sample(rng.choice(names), max(0, slot - rng.randint(0, 30)), seq=rng.randint(0, 9))
+                sample(rng.choice(names), max(0, slot - rng.randint(0, 30)), seq=rng.randint(0, 9), classes=usage)
                 for _ in range(count)
             ]
             state.fold(arrived(samples))
@@ -134,6 +138,16 @@ def test_values_that_expired_leave_blanks():
     assert np.isnan(ring.peak).all()
 
 
+@pytest.mark.parametrize(("columns", "cleared"), [(SLOTS, True), (PEAKS, False)])
+def test_a_class_goes_with_the_slots_of_its_place(columns, cleared):
+    """A position of slots that was lost takes the classes' means there along; an hour of peaks does not."""
+    ring = Ring()
+    ring.add(["m"])
+    ring.class_means("batch").set(0, 5, np.arange(R))
+    blank_place(ring, 5, columns)
+    assert (ring.class_means("batch").at(5, 1) is None) == cleared
+
+
 def test_a_position_written_before_a_machine_joined_leaves_it_blank():
     """A value may have fewer rows than there are machines now."""
     state = partition()
@@ -171,20 +185,23 @@ def test_the_golden_checkpoint_is_read():
             np.testing.assert_array_equal(got, full, err_msg=name)
     assert (ring.mean[1, :2, POSITION].tolist(), ring.n[1, :2, POSITION].tolist()) == ([7.0, 7e9], [10, 10])
     assert not ring.n[0, :, POSITION].any()
+    assert set(ring.classes) == {"prod"}
+    assert ring.classes["prod"].means(np.arange(2))[1, :4, POSITION].tolist() == [0.75, 64.0, 0.0, 0.0]
 
 
 def test_a_newer_minor_checkpoint_is_read_without_what_is_unknown():
-    """More vitals, more of each slot and hour, usage by class as earlier releases kept it."""
+    """More vitals, more of each slot and hour, a class this version has no name for."""
     state = golden_state.state()
     vitals, positions, hours = values(state.ring)
     again = decode_ring(
         newer(vitals, kernel=np.ones(2), delay=None),
-        {p: newer(raw, min=np.ones((3, 2), "f4"), class_prod=np.ones((3, 2), "f4")) for p, raw in positions.items()},
+        {p: newer(raw, min=np.ones((3, 2), "f4"), class_spot=np.ones((3, 2), "f4")) for p, raw in positions.items()},
         {h: newer(raw, trough=np.ones((3, 2), "f4")) for h, raw in hours.items()},
     )
     assert np.isinf(again.delay).all()
     again.delay[:2] = state.ring.delay[:2]
     assert_same(again, state.ring)
+    assert set(again.classes) == {"prod"}
 
 
 @pytest.mark.parametrize("kind", ["vitals", "position", "hour"])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts, Moments, encode
+from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts, Moments, Usage, encode
 from streams.agent.__main__ import run
 from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
@@ -355,6 +355,7 @@ def test_only_rows_that_changed_are_computed_again():
                 st.integers(0, 2),
                 st.sampled_from("abc"),
                 st.sampled_from([0, 1, 1, 5, 359, 361, 8_000]),
+                st.sampled_from([None, "prod", "batch"]),
             ),
             max_size=8,
         ),
@@ -363,13 +364,14 @@ def test_only_rows_that_changed_are_computed_again():
     )
 )
 def test_partitions_refreshed_together_are_as_if_each_alone(flushes):
-    """The same columns, in the same bytes; days included, and what changed by row."""
+    """The same columns, in the same bytes; classes and days included, and what changed by row."""
     together, alone = [partition() for _ in range(3)], [partition() for _ in range(3)]
     slot, offset = 10, itertools.count()
     for number, flush in enumerate(flushes):
-        for place, machine, steps in flush:
+        for place, machine, steps, of_class in flush:
             slot += steps
-            arrived = [message(next(offset), encode(sample(machine, slot)), START + slot * 10 + 13)]
+            classes = {of_class: Usage(cpu=1.5)} if of_class else None
+            arrived = [message(next(offset), encode(sample(machine, slot, classes=classes)), START + slot * 10 + 13)]
             together[place].fold(arrived)
             alone[place].fold(arrived)
         refresh_tables(together, number)

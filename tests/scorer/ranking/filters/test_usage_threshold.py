@@ -132,21 +132,14 @@ def test_a_rule_that_is_added_lets_no_machine_in(rules, group, resource, limit, 
                 for name, size in (("cpu", 10), ("memory", 100), ("nic", 100))
                 if chance.random() < 0.9
             },
+            classes={"prod": {"cpu": 10 * chance.random(), "memory": 100 * chance.random()}},
         )
         for number in range(12)
     ]
-    instances = [
-        {
-            "id": f"p{number}", "machine": f"m{number}", "cpu": 1,
-            "usage": {"cpu": 10 * chance.random(), "memory": 100 * chance.random()},
-        }
-        for number in range(12)
-    ]  # fmt: skip
 
     def let_in(of, operator):
         ours = [one | {"operator": operator} for one in machines]
-        plugin = UsageThreshold(**of, rounding=rounding)
-        return set(passes(plugin, *ours, instances=instances, cpu=0.5, priority_class=asked).split())
+        return set(passes(UsageThreshold(**of, rounding=rounding), *ours, cpu=0.5, priority_class=asked).split())
 
     before = let_in(rules, {})
     if not rules[group].get(resource):
@@ -157,12 +150,11 @@ def test_a_rule_that_is_added_lets_no_machine_in(rules, group, resource, limit, 
 def test_prod_thresholds_are_for_prod_newcomers():
     """A request of class prod is judged by what prod uses, and by all usage unless the profile says instead."""
     plugin = UsageThreshold(thresholds={"cpu": 0.8}, prod_thresholds={"cpu": 0.5}, instead=True)
-    one = machine("m", usage={"cpu": 7, "memory": 0})
-    prod = [{"id": "p", "machine": "m", "cpu": 1, "usage": {"cpu": 2}}]
-    assert passes(plugin, one, instances=prod, cpu=2, priority_class="prod") == "m"
-    assert passes(plugin, one, instances=prod, cpu=2, priority_class="batch") == ""
-    assert passes(replace(plugin, instead=False), one, instances=prod, cpu=2, priority_class="prod") == ""
-    assert passes(replace(plugin, instead=False), one, instances=prod, cpu=1, priority_class="prod") == "m"
+    one = machine("m", usage={"cpu": 7, "memory": 0}, classes={"prod": {"cpu": 2}})
+    assert passes(plugin, one, cpu=2, priority_class="prod") == "m"
+    assert passes(plugin, one, cpu=2, priority_class="batch") == ""
+    assert passes(replace(plugin, instead=False), one, cpu=2, priority_class="prod") == ""
+    assert passes(replace(plugin, instead=False), one, cpu=1, priority_class="prod") == "m"
 
 
 @pytest.mark.parametrize(
@@ -172,6 +164,7 @@ def test_prod_thresholds_are_for_prod_newcomers():
         ("more of it", {"usage": {"cpu": 4}}, {}, ["cpu used by prod over threshold"]),
         ("measured too long ago: as expected", {"usage": {"cpu": 2}, "usage_age_s": 700}, {"system": {"cpu": 0}},
          ["cpu used by prod over threshold"]),
+        ("as samples split it, first of all", {"usage": {"cpu": 4}}, {"classes": {"prod": {"cpu": 2}}}, []),
         ("measured by nobody", {}, {}, ["cpu usage by prod unknown"]),
         ("it came a moment ago: as expected", {"placed_ago_s": 60}, {}, ["cpu used by prod over threshold"]),
         ("none of prod is there", {"priority_class": "mid"}, {}, []),

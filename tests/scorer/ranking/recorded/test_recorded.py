@@ -1,7 +1,7 @@
 """Rankings, and what is made from them, are as recorded before filters and scores were compiled: 28,187 cases.
 
-Of the first 20,309 rankings 833 were recorded anew when the rules of instances began to keep others away, and 876 when
-usage by class was no longer read from samples; of the wider ones 546. ``anew.txt`` lists them.
+Of the first 20,309 rankings 833 were recorded anew when the rules of instances began to keep others away: ``anew.txt``
+lists them.
 """
 
 import numpy as np

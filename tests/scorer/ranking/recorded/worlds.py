@@ -195,7 +195,7 @@ def _machine(number, dice):
     if dice.random() < 0.5:
         one["windows"] = {"300": {name: each | {"mean": 0.7 * each["mean"]} for name, each in usage.items()}}
     if dice.random() < 0.5:
-        one |= {"system": {"cpu": 0.5, "memory": 2e9}}
+        one |= {"system": {"cpu": 0.5, "memory": 2e9}, "classes": {"prod": {"cpu": 0.5 * usage["cpu"]["mean"]}}}
     operator = {}
     if dice.random() < 0.4:
         operator["power"] = {"k0": 100.0, "k1": dice.uniform(-20.0, -5.0), "k2": -0.01}
