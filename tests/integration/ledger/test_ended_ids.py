@@ -235,7 +235,7 @@ def test_a_deadline_far_ahead_is_an_hour(caller, server):
 class Releases:
     """The service of a scorer that only releases; it may stand still before it acts."""
 
-    methods = ("release",)
+    METHODS = ("release",)
 
     def __init__(self, ledger, before):
         self._ledger, self._before = ledger, before
