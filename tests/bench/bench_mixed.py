@@ -199,7 +199,8 @@ class DecisionsAlone:
         """Processor time of all rankings so far."""
         reuse = getattr(self._service._placements, "_reuse", None)  # of an older checkout
         ranks = import_module("scorer.placement.placer") if reuse is None else reuse
-        ranks.rank = self._timed(ranks.rank)
+        name = "ranked" if hasattr(ranks, "ranked") else "rank"
+        setattr(ranks, name, self._timed(getattr(ranks, name)))
         self._taken = getattr(self._service, "taken", lambda _: None)
 
     def _timed(self, rank):
