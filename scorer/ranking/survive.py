@@ -81,6 +81,8 @@ class Room:
     difference: Floats
     """[D] The least of all s, of each the larger one of both."""
     instances: int
+    shut: int
+    """How many machines were left out."""
     left: float
     """So many placements were surely possible; since then came so many changes:"""
     changes: int = 0
@@ -100,6 +102,8 @@ class Room:
         for slot in [slot for _, slot, _ in changes if slot != GONE]:
             if share_of(records["amounts"][slot].tolist(), records["maxmemory"][slot], parts) > most:
                 return False
+        if position != self.position and self.instances <= EXACT_MAX and self.shut != _shut(inputs):
+            return False
         self.changes += position - self.position
         self.position = position
         return True
@@ -184,7 +188,7 @@ def room(request: Request, inputs: RankingInputs) -> Room:
     rounded = difference([np.floor(free * 2.0**one) / 2.0**one for one in levels], signs[known] * 0.5**level)
     differences = np.maximum(by_share, rounded).min(axis=0)
     left, position = float(differences.min(initial=np.inf)), (overlay or inputs.ledger).position
-    return Room(inputs, position, parts, share, codes, free, differences, rows.size, left)
+    return Room(inputs, position, parts, share, codes, free, differences, rows.size, shut, left)
 
 
 def parts_of(inputs: RankingInputs) -> list[float]:
