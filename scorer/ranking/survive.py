@@ -59,7 +59,9 @@ AHEAD = 256
 EXACT_MAX, TRIES = 2_000, 16
 """The most instances for which a loss is tried in a decision, about 50 us each, and the most machines."""
 STEPS, LEVELS = 8, 4
+"""Room is counted in eighths of the largest share; shares down to 1/16 of it are told apart."""
 COPIES_MAX = 4_096
+"""The most eighths that are counted on one machine."""
 FRESH_S = 10.0
 """Measurements are read again after so long: a snapshot comes up to 20 times a second, and this takes 20 ms."""
 
@@ -84,8 +86,9 @@ class Room:
     shut: int
     """How many machines were left out."""
     left: float
-    """So many placements were surely possible; since then came so many changes:"""
+    """So many placements were surely possible when it was computed."""
     changes: int = 0
+    """How many changes of the ledger came since."""
 
     def follows(self, request: Request, inputs: RankingInputs) -> bool:
         """Count the changes since; return False where it must be computed anew."""
@@ -102,7 +105,7 @@ class Room:
         for slot in [slot for _, slot, _ in changes if slot != GONE]:
             if share_of(records["amounts"][slot].tolist(), records["maxmemory"][slot], parts) > most:
                 return False
-        if position != self.position and self.instances <= EXACT_MAX and self.shut != _shut(inputs):
+        if position != self.position and self.instances <= EXACT_MAX and self.shut != _shut(inputs):  # at most 0.3 ms
             return False
         self.changes += position - self.position
         self.position = position
