@@ -17,9 +17,6 @@ from scorer.commands.shared.in_words import answer_of
 from scorer.commands.shared.request import RequestSettings
 from scorer.commands.shared.whole_fleet import chosen_profile, fleet_of_file
 
-DRAWN = 40
-"""Candidates in the picture without ``--top``."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class RankSettings(RequestSettings):
@@ -35,7 +32,7 @@ class RankSettings(RequestSettings):
         "windward rank --cpu 2 --memory 10G                  # ask the running scorer",
         "windward rank --cpu 2 --memory 10G --explain        # why these, and how many machines each filter refused",
         "windward rank --fleet-file docs/examples/machines.json --query docs/examples/query.json   # from files alone",
-        "windward rank --fleet-file docs/examples/machines.json --cpu 2 --explain calm --plot out.png",
+        "windward rank --fleet-file docs/examples/machines.json --cpu 2 --explain calm",
     )
 
     fleet_file: str | None = setting(
@@ -50,7 +47,6 @@ class RankSettings(RequestSettings):
         metavar="MACHINE", optional_value=True, group="output",
     )  # fmt: skip
     all: bool = setting(False, "with --explain: of every machine", group="output")
-    plot: str | None = setting(None, "draw the candidates into this PNG file", metavar="FILE", group="output")
 
     def request(self) -> dict[str, Any]:
         """Return the request; ``explain`` is true whichever machine is named."""
@@ -66,20 +62,16 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 def _rank(settings: RankSettings) -> int:
     params = settings.request()
-    asked = params | ({"top": DRAWN} if settings.plot and "top" not in params else {})
     try:
         request = read_request(params)
     except InvalidRequest as error:
         raise SettingsError(f"{'query: ' if settings.fleet_file else ''}{error}") from None
     if settings.fleet_file is None:
-        answer = ask.read(settings, RankResult, "rank", asked)
+        answer = ask.read(settings, RankResult, "rank", params)
     else:
-        answer = _of_file(settings, settings.fleet_file, read_request(asked))
+        answer = _of_file(settings, settings.fleet_file, request)
     if settings.fleet_file is None and not answer.machine:
         answer.warnings = [*answer.warnings, *ask.no_such_machine(settings, settings.machine)]
-    if settings.plot:
-        _plot(answer, settings.plot)
-        del answer.candidates[request.top :]
     if params.get("explain") and not settings.all:
         answer = _explained(answer, settings.explain or "")
     ask.tell(settings, answer, ranking, indent=2)
@@ -93,15 +85,6 @@ def _explained(answer: RankResult, machine: str) -> RankResult:
     except KeyError:
         there = [one.machine for one in answer.machines or ()]
         raise SettingsError(f"explain: no machine {machine!r}{did_you_mean(machine, there)}") from None
-
-
-def _plot(answer: RankResult, path: str) -> None:
-    from scorer.commands.placing.plot import save_plot
-
-    try:
-        save_plot(answer, path)
-    except OSError as error:
-        raise SettingsError(f"plot: {path} cannot be written: {error}") from None
 
 
 def _of_file(settings: RankSettings, path: str, request: Request) -> RankResult:

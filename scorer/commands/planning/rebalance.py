@@ -13,13 +13,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
 
 from schemas.process.settings import SettingsError, load_settings, setting
-from schemas.values.numbers import counted
 from scorer.commands.planning.rebalance_view import plan_answer, show
 from scorer.commands.shared import ask
 from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile, planned
@@ -49,7 +47,7 @@ class RebalanceSettings(FleetSettings, BalanceSettings):
         "windward rebalance --rounds 6 --rounds-over 5 --every 1m    # only machines overloaded for five minutes",
         "windward rebalance --rule thresholds --high cpu=65,memory=95 --low cpu=45,memory=60",
         "windward rebalance --rule repair                            # the fewest moves that mend broken rules",
-        "windward rebalance --fleet-file docs/examples/hot.json --plot moves.png",
+        "windward rebalance --fleet-file docs/examples/hot.json      # of a file",
         "windward rebalance --moves-max 3 --apply                   # and reserve the targets, for an hour",
     )
 
@@ -62,8 +60,6 @@ class RebalanceSettings(FleetSettings, BalanceSettings):
     every: Annotated[float, Meta(gt=0, le=86_400)] = setting(60.0, "time between two rounds", duration=True)
     apply: bool = setting(False, "reserve the target of each move; a refused one drops those that depend on it")
     ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = setting(3600.0, "with --apply: how long a target is held")
-    plot: str | None = setting(None, "draw the source and target machines, before and after, into this PNG file",
-                               metavar="FILE", group="output")  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -91,8 +87,6 @@ def _rebalance(settings: RebalanceSettings) -> int:
             begun = apply(answer["moves"], Calls(scorer, profile_name, settings.ttl_s))
         roles = [move for move in answer["moves"] if move["swap_role_with"]]
         answer["announced"] = announce(settings, begun, "rebalance", roles, settings.ttl_s)
-    if settings.plot:
-        _draw(answer, settings.plot)
     ask.tell(settings, answer, show, indent=2)
     return _code(answer) if settings.apply else ask.OK
 
@@ -175,58 +169,3 @@ def _code(answer: Mapping[str, Any]) -> int:
     if "not tried" in outcomes:
         return ask.NO_ANSWER
     return ask.FAILED if outcomes - {"reserved"} else ask.OK
-
-
-def _draw(answer: Mapping[str, Any], path: str) -> None:
-    try:
-        save_plot(answer, path)
-    except OSError as error:
-        raise SettingsError(f"plot: {path} cannot be written: {error}") from None
-
-
-NAMES_LEVEL_MAX = 6
-"""Up to so many names are written horizontally."""
-DRAWN_MAX = 60
-"""At most so many machines are drawn, the first of the plan."""
-
-_BEFORE, _AFTER, _FAINT = "#f28e2b", "#4878a8", "#666666"
-
-
-def save_plot(answer: Mapping[str, Any], path: str | Path) -> None:
-    """Draw two bars for each machine that gives or takes, before and after, one panel a resource, into a PNG file.
-
-    Bars are mean utilization as a share of allocatable. The title says what the fleet gains.
-    """
-    import numpy as np
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    found, resources = answer["concerned"][:DRAWN_MAX], list(answer["std"])
-    figure = Figure(figsize=(max(7.0, 0.4 * len(found) + 3.0), 2.0 + 1.9 * len(resources)), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(len(resources), 1, sharex=True, squeeze=False)[:, 0]
-    at = np.arange(len(found))
-    for resource, panel in zip(resources, panels, strict=True):
-        pairs = 100 * np.array([one["utilization"][resource] for one in found]).reshape(-1, 2)
-        panel.bar(at - 0.2, pairs[:, 0], 0.38, color=_BEFORE, label="before")
-        panel.bar(at + 0.2, pairs[:, 1], 0.38, color=_AFTER, label="after")
-        panel.axhline(100.0, color="#b22222", linewidth=0.8)
-        panel.set_ylabel(f"{resource}, % of allocatable", fontsize=8)
-        panel.set_ylim(0.0, max(105.0, float(pairs.max(initial=0.0)) * 1.05))
-        panel.grid(axis="y", color="#dddddd", linewidth=0.6)
-        panel.set_axisbelow(True)
-        if not found:
-            panel.text(0.5, 0.5, "nothing moves", ha="center", va="center", transform=panel.transAxes, color=_FAINT)
-    names = [f"{one['machine']}  -{one['gives']} +{one['takes']}" for one in found]
-    panels[-1].set_xticks(at, names, rotation=90 if len(found) > NAMES_LEVEL_MAX else 0, fontsize=8)
-    if found:
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8)
-    before, after = answer["totals"]["overload"]
-    drawn = f" · the first {len(found)} drawn" if len(found) < len(answer["concerned"]) else ""
-    figure.suptitle(
-        f"{counted(len(answer['moves']), 'move')} · {answer['profile']} · "
-        f"expected overload {before:.3f} -> {after:.3f}{drawn}",
-        fontsize=9,
-    )
-    figure.savefig(path, format="png", dpi=120)

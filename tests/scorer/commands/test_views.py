@@ -1,4 +1,4 @@
-"""Small views: what is learned, lists of machines and of instances, health, a plot."""
+"""Small views: what is learned, lists of machines and of instances, health."""
 
 import io
 import json
@@ -15,12 +15,10 @@ from scorer.commands.instances import instances
 from scorer.commands.instances.instances import _page
 from scorer.commands.machines import machines
 from scorer.commands.placing import profiles as command
-from scorer.commands.placing.plot import save_plot
 from scorer.commands.running import health, learned
 from scorer.commands.shared import watch
-from scorer.commands.shared.in_words import answer_of
 from scorer.commands.shared.watch import ListedSettings, listed
-from tests.scorer.fleets import fleet, machine, mixed, ranked
+from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
 
 
@@ -114,14 +112,6 @@ def test_the_page_says_since_when_it_is_measured():
     assert "11 reports" in text
     assert "1m ago; what it used before is not known" in text
     assert "used" not in _page(row("a", None), 1_060.0)
-
-
-def test_a_plot_is_a_png(tmp_path):
-    """The candidates are drawn into a PNG file, and so is an answer without any."""
-    for name, offline in (("some", fleet(machine("m", usage={"cpu": 1, "memory": 1}))), ("none", mixed())):
-        path = tmp_path / f"{name}.png"
-        save_plot(answer_of(ranked(offline, cpu=1)), path)
-        assert path.read_bytes().startswith(b"\x89PNG")
 
 
 MINE = """

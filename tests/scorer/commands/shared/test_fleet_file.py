@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from schemas.process.settings import SettingsError
-from schemas.rpc.request import Request
 from scorer.commands.placing import profiles as profiles_command
 from scorer.commands.placing import rank as rank_command
 from scorer.commands.shared.fleet_file import InvalidFleet, read_fleet
@@ -47,32 +46,13 @@ def test_rank_from_files(files, capsys):
     assert (answer["machine"], answer["profile"]) == ("b", "windward")
 
 
-def test_rank_explains_and_draws(files, capsys):
-    picture = Path(files["folder"]) / "out.png"
-    assert run(rank_command, "--fleet-file", files["machines"], "--cpu", "2", "--explain", "--plot", str(picture)) == 0
+def test_rank_explains(files, capsys):
+    assert run(rank_command, "--fleet-file", files["machines"], "--cpu", "2", "--explain") == 0
     text = capsys.readouterr().out
     assert re.search(r"filter fits +ok; cpu promised 0\.00 of \d+\.00, asked 2\.00; cpu used 10\.00 of ", text), text
     assert re.search(r"filter usage_threshold +ok; cpu used, with it \(mean of 1h\) \d+% of 90% allowed; memory ", text)
     assert not re.search(r"e-\d\d|[{}]", text)
     assert "score  expected_overload    100.00 * 3, raw 7" in text
-    assert picture.stat().st_size > 1000
-
-
-def test_a_picture_shows_more_than_the_table(files, capsys, monkeypatch):
-    """40 are drawn and the usual few listed, unless the caller says; a file that cannot be written is named."""
-    many = [FLEET["machines"][0] | {"name": f"m{number}"} for number in range(50)]
-    Path(files["machines"]).write_text(json.dumps({"machines": many}))
-    drawn = []
-    monkeypatch.setattr(
-        "scorer.commands.placing.plot.save_plot", lambda answer, _: drawn.append(len(answer["candidates"]))
-    )
-    for more, listed in ((), Request().top), (("--top", "7"), 7):
-        run(rank_command, "--fleet-file", files["machines"], "--plot", "x.png", "--json", *more)
-        assert len(json.loads(capsys.readouterr().out)["candidates"]) == listed
-    assert drawn == [40, 7]
-    monkeypatch.undo()
-    with pytest.raises(SettingsError, match=r"plot: .*x\.png cannot be written"):
-        run(rank_command, "--fleet-file", files["machines"], "--plot", str(Path(files["folder"]) / "no" / "x.png"))
 
 
 def test_a_refused_machine_says_why_and_has_no_place(files, capsys):
