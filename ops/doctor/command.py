@@ -48,7 +48,7 @@ from schemas.process.version import product_version
 from schemas.resources import RESOURCES
 from schemas.tables.window_table import aligned
 from schemas.values.numbers import counted
-from schemas.values.read_json import partition_count, read_as
+from schemas.values.read_json import by_name, partition_count, read_or
 from schemas.values.redis_settings import wrong_settings
 from scorer.client import Client, HealthResult, WindwardError
 from scorer.client.call import refused_by
@@ -334,15 +334,15 @@ class Inspection:
                 skews[name] = float(skew[row]) if skew is not None else 0.0
                 cores[name] = float(capacity[RESOURCES.index("cpu"), row]) if capacity is not None else math.nan
                 ages[name] = now_s - float(at[row]) + skews[name] if at is not None else 0.0
-        said = {name.decode(): raw for flat in facts for name, raw in zip(flat[::2], flat[1::2], strict=True)}
-        agents = {name: one for name, raw in said.items() if (one := _agent(raw)) is not None}
+        said = {name: raw for flat in facts for name, raw in by_name(flat).items()}
+        agents = {name: one for name, raw in said.items() if (one := read_or(raw, MachineFacts, None))}
         if versions := [one.agent_version for one in agents.values() if one.agent_version[:1].isdigit()]:
             self._versions["agents"] = versions
         workers = [worker for (stored,) in states if (worker := read_worker(stored)) is not None]
         taken = {name for worker in workers for name in worker.name_taken}
         clocks_off = {name: off for worker in workers for name, off in worker.clocks_off.items()}
         entries: Any = server.hkeys(self._names.operator)
-        said_of = [name.decode() for name in entries]
+        said_of = [name.decode(errors="replace") for name in entries]
         placed = self._placed_on()
         silent = set(said) - set(ages)
         found += rules.machine_findings(ages, silent, set(said_of) - {DEFAULT}, placed)
@@ -433,10 +433,3 @@ def _refused_logins(server: redis.Redis) -> dict[str, Attempt]:
 def _address(client: Any) -> str:
     """Return the address of a client in the log; redis-py has parsed its line by default, not by RESP3."""
     return str(client["addr"]) if isinstance(client, dict) else str(client).partition("addr=")[2].partition(" ")[0]
-
-
-def _agent(raw: Any) -> MachineFacts | None:
-    try:
-        return read_as(raw, MachineFacts)
-    except msgspec.DecodeError:
-        return None

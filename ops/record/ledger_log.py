@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ops.record.entry import Gap
+from schemas.values.read_json import by_name
 from scorer.ledger.record.instance import LIVE, read_record
 from scorer.ledger.store.scripts import Ledger, records_in
 
@@ -82,7 +83,7 @@ class LedgerLog:
         self.live, cursor = {}, b"0"
         while True:
             cursor, flat = self._reader.wire.one("HSCAN", self._reader.instances, cursor, "COUNT", _AT_ONCE)
-            self.live.update((name.decode(), raw) for name, raw in zip(flat[::2], flat[1::2], strict=True))
+            self.live.update(by_name(flat))
             if cursor == b"0":
                 break
         self._loaded = True

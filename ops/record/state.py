@@ -7,10 +7,10 @@ import msgspec
 import redis
 
 from ops.record.entry import Decision, Gap
-from schemas.messages.operator import OperatorFacts, above_nodes, known_operator_facts
+from schemas.messages.operator import above_nodes, stored_operator_facts
 from schemas.messages.sample import MachineFacts, Rejected, decode
 from schemas.names import Names
-from schemas.values.read_json import partition_count, read_json
+from schemas.values.read_json import by_name, partition_count
 from scorer.cluster_wire import WindowsWire
 from scorer.rpc.methods.decisions import shortened
 from scorer.wire import Command, Wire
@@ -49,7 +49,7 @@ class State:
                 if isinstance(facts, MachineFacts) and (known is None or known.at <= facts.at):
                     newest[facts.machine] = facts
         self.labels = {name: dict(facts.labels) for name, facts in newest.items()}
-        rules, nodes = map(_by_name, self._ask(("HGETALL", self._names.operator), ("HGETALL", self._names.nodes)))
+        rules, nodes = map(by_name, self._ask(("HGETALL", self._names.operator), ("HGETALL", self._names.nodes)))
         self.operator = rules | _above(nodes, rules)
 
     def read_decisions(self) -> tuple[list[Decision], Gap | None]:
@@ -88,22 +88,13 @@ class State:
         return answers
 
 
-def _by_name(flat: Sequence[bytes]) -> dict[str, bytes]:
-    return {name.decode(errors="replace"): raw for name, raw in zip(flat[::2], flat[1::2], strict=True)}
-
-
 def _above(nodes: Mapping[str, bytes], rules: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the rules of the machines that are nodes of a cluster, joined with the cluster's facts of them."""
-    said, known = ({name: rule for name, raw in each.items() if (rule := _read(raw))} for each in (nodes, rules))
+    said, known = (
+        {name: rule for name, raw in each.items() if (rule := stored_operator_facts(raw))} for each in (nodes, rules)
+    )
     found = above_nodes(said, known)
     return {name: msgspec.json.encode(found[name]) for name in said}
-
-
-def _read(raw: bytes) -> OperatorFacts | None:
-    try:
-        return known_operator_facts(read_json(raw))[0]
-    except msgspec.DecodeError:
-        return None
 
 
 def _order(stamp: str) -> tuple[int, int]:

@@ -116,12 +116,7 @@ def drained(own: bytes | None, of_all: bytes | None) -> Draining | None:
     >>> drained(b'{"drain":{"ttl_s":60}}', None), drained(b'{"cordon":true}', None), drained(b"?", None)
     (None, None, None)
     """
-    entries = []
-    for raw in (own, of_all):
-        try:
-            entries.append(known_operator_facts(read_json(raw or b"{}"))[0])
-        except msgspec.DecodeError:
-            entries.append(OperatorFacts())
+    entries = [stored_operator_facts(raw) or OperatorFacts() for raw in (own, of_all)]
     return entries[0].drain if any(entry.cordon for entry in entries) else None
 
 
@@ -153,6 +148,14 @@ def known_operator_facts(value: Any) -> tuple[OperatorFacts, list[str]]:
             else:
                 known[name] = part
     return read_operator_facts(known), problems
+
+
+def stored_operator_facts(raw: bytes | None) -> OperatorFacts | None:
+    """Return the readable parts of a stored entry; None where there is none, or it is no JSON."""
+    try:
+        return known_operator_facts(read_json(raw or b""))[0]
+    except msgspec.DecodeError:
+        return None
 
 
 def stored(facts: Mapping[str, Any]) -> bytes | None:

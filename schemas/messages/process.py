@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.values.read_json import read_as
+from schemas.values.read_json import read_or
 
 KINDS = ("stream", "scorer", "exporter", "record", "planner", "load-watcher", "pods", "extender", "evictor")
 """The processes that write heartbeats, as their commands are called; agents have no Redis."""
@@ -61,13 +61,8 @@ def read_processes(fields: Mapping[bytes, bytes]) -> dict[str, Process]:
     >>> read_processes({b"h-7": one.encode(), b"x": b"?"})["h-7"].pid
     7
     """
-    found = {}
-    for name, raw in fields.items():
-        try:
-            found[name.decode(errors="replace")] = read_as(raw, Process)
-        except msgspec.DecodeError:
-            continue
-    return found
+    found = {name.decode(errors="replace"): read_or(raw, Process, None) for name, raw in fields.items()}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def running(processes: Mapping[str, Process], now_s: float) -> dict[str, Process]:
@@ -156,7 +151,4 @@ def read_worker(raw: bytes | None) -> Worker | None:
     >>> read_worker(Worker(version="0.2.0").encode()).version, read_worker(None)
     ('0.2.0', None)
     """
-    try:
-        return read_as(raw or b"", Worker)
-    except msgspec.DecodeError:
-        return None
+    return read_or(raw, Worker, None)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from schemas.values.read_json import read_as
+from schemas.values.read_json import read_or
 
 VERSION, ROLE_VERSION = 1, 2
 COMMANDS = (1 << 53) - 1
@@ -109,8 +109,5 @@ def write_proposal(proposal: MoveProposal) -> bytes:
 
 def read_proposal(raw: bytes) -> MoveProposal | None:
     """Return the proposal in a message; None when it cannot be read, or is of another version."""
-    try:
-        found = read_as(raw, MoveProposal)
-    except msgspec.DecodeError:
-        return None
-    return found if found.v == (ROLE_VERSION if found.kind == "role" else VERSION) else None
+    found = read_or(raw, MoveProposal, None)
+    return found if found and found.v == (ROLE_VERSION if found.kind == "role" else VERSION) else None

@@ -23,6 +23,7 @@ from msgspec import Meta
 from schemas.names import MACHINE_ID_BYTES_MAX, SLOT_S
 from schemas.resources import ALL, RESOURCES
 from schemas.values.numbers import Amount, Counter, Epoch
+from schemas.values.read_json import read_or, reader
 
 PARTS_MAX = 64
 ENTRIES_MAX = 512
@@ -213,8 +214,7 @@ class _Envelope(msgspec.Struct):
     v: Any = None
 
 
-_decoder = msgspec.json.Decoder(Message)
-_envelope = msgspec.json.Decoder(_Envelope)
+_decode: Callable[[bytes], Message] = reader(Message)  # type: ignore[arg-type]
 _encoder = msgspec.json.Encoder()
 _MACHINE_ID = re.compile(_ID_PATTERN)
 
@@ -248,8 +248,8 @@ def decode(raw: bytes | None) -> Message:
     if len(raw) > MESSAGE_BYTES_MAX:
         raise Rejected("too-long", f"{len(raw)} bytes, at most {MESSAGE_BYTES_MAX}")
     try:
-        message: Message = _decoder.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        message = _decode(raw)
+    except msgspec.DecodeError as error:
         raise _refusal(raw, error) from None
     if message.v != VERSION:
         raise Rejected("version", f"v is {message.v}, this reader knows {VERSION}")
@@ -280,10 +280,7 @@ def _check_sample(sample: Sample) -> None:
 
 def _refusal(raw: bytes, error: Exception) -> Rejected:
     """Return the error of a message that cannot be decoded: another version, or the wrong field."""
-    try:
-        version = _envelope.decode(raw).v
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        version = VERSION
+    version = read_or(raw, _Envelope, _Envelope(VERSION)).v
     if isinstance(version, int) and version != VERSION:
         return Rejected("version", f"v is {version}, this reader knows {VERSION}")
     return Rejected("malformed", str(error))

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from schemas.values.read_json import read_as
+from schemas.values.read_json import read_or
 
 FACTOR_MIN, FACTOR_MAX = 0.05, 1.5
 """The bounds of a factor."""
@@ -91,11 +91,7 @@ def read_learned(raw: bytes | None) -> Learned | None:
 
     Factors that earlier scorers fitted to the load of machines, and groups without deviations, are left out.
     """
-    if not raw:
-        return None
-    try:
-        found = read_as(raw, Learned)
-    except msgspec.DecodeError:
+    if (found := read_or(raw, Learned, None)) is None:
         return None
     found.instances = {group: of for group, of in found.instances.items() if group in found.deviations}
     found.factors = _measured(found.factors, found.instances.get("", {}))

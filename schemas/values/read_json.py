@@ -4,7 +4,7 @@ A text may nest so deep that the parser, or a function that walks through the va
 that is read without a type is at most `DEPTH_MAX` deep; with a type the parser stops by itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,6 +13,7 @@ DEPTH_MAX = 64
 """How deep a value without a type may nest."""
 
 _Kind = TypeVar("_Kind")
+_Other = TypeVar("_Other")
 
 
 def reader(kind: type[_Kind], **hooks: Any) -> Callable[[bytes | str | msgspec.Raw], _Kind]:
@@ -31,7 +32,7 @@ def reader(kind: type[_Kind], **hooks: Any) -> Callable[[bytes | str | msgspec.R
 
 
 _read_any = reader(object)
-_readers: dict[Any, Callable[[bytes | str], Any]] = {}
+_readers: dict[Any, Callable[[Any], Any]] = {}
 
 
 def read_json(raw: bytes | str) -> Any:
@@ -46,16 +47,15 @@ def read_json(raw: bytes | str) -> Any:
 
     Raises msgspec.DecodeError for what is no such value.
     """
-    found = _read_any(raw)
-    level = [found]
-    for _ in range(DEPTH_MAX):
-        level = [part for one in level for part in _parts(one) if isinstance(part, dict | list)]
-        if not level:
+    level: list[Any] = [[found := _read_any(raw)]]
+    for _ in range(DEPTH_MAX + 1):
+        parts = (part for one in level for part in (one.values() if isinstance(one, dict) else one))
+        if not (level := [part for part in parts if isinstance(part, dict | list)]):
             return found
     raise msgspec.DecodeError(f"JSON is nested deeper than {DEPTH_MAX}")
 
 
-def read_as(raw: bytes | str, kind: type[_Kind]) -> _Kind:
+def read_as(raw: bytes | str | msgspec.Raw, kind: type[_Kind]) -> _Kind:
     """Return a value of this type. Raises msgspec.DecodeError for any other."""
     if kind not in _readers:
         _readers[kind] = reader(kind)
@@ -63,10 +63,21 @@ def read_as(raw: bytes | str, kind: type[_Kind]) -> _Kind:
     return found
 
 
-def _parts(value: Any) -> Any:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
+def read_or(raw: bytes | None, kind: type[_Kind], otherwise: _Other) -> _Kind | _Other:
+    """Return a value of this type, ``otherwise`` where there is none."""
+    try:
+        return read_as(raw or b"", kind)
+    except msgspec.DecodeError:
+        return otherwise
+
+
+def by_name(flat: Sequence[bytes]) -> dict[str, bytes]:
+    r"""Return the hash in an answer of Redis; U+FFFD stands for bytes of a field that are no text.
+
+    >>> by_name([b"a", b"1", b"\xff", b"2"])
+    {'a': b'1', '\ufffd': b'2'}
+    """
+    return {name.decode(errors="replace"): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
 
 
 PARTITIONS_MAX = 100_000

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import redis
 
-from schemas.values.read_json import read_as
+from schemas.values.read_json import read_or
 from scorer.background.thread import BackgroundThread
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.check import Check, Checked
@@ -48,11 +48,7 @@ class LastCheck:
 
     def read(self) -> dict[str, int] | None:
         """Return the result; None when it is unknown."""
-        try:
-            raw = self._wire.one("GET", self._key)
-            return read_as(raw, dict[str, int]) if raw else None
-        except msgspec.DecodeError:
-            return None
+        return read_or(self._wire.one("GET", self._key), dict[str, int], None)
 
     def write(self, found: Checked) -> dict[str, int]:
         """Store the differences that were not repaired, and return the stored result."""

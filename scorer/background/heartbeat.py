@@ -49,7 +49,7 @@ class Heartbeat(BackgroundThread):
             ]
         )
         if isinstance(silent, list) and silent:
-            self._return([name.decode() for name in silent])
+            self._return([name.decode(errors="replace") for name in silent])
 
     def _tell_clock(self, ahead_s: float) -> None:
         """Report how far this host's clock is off; queries are answered nevertheless."""

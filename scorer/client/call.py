@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from schemas.values.read_json import reader
+
 VERSION = 1
 POLL_S = 2.0
 """The longest single blocking read."""
@@ -68,27 +70,26 @@ class _Reply(msgspec.Struct):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(_Reply).decode
+_decode = reader(_Reply)
 
 
 Kind = TypeVar("Kind")
-_readers: dict[type, msgspec.json.Decoder[Any]] = {}
+_readers: dict[Any, Callable[[msgspec.Raw], Any]] = {}
 _making = threading.Lock()
 
 
 def read(kind: type[Kind], result: msgspec.Raw) -> Kind:
     """Return a result as its type; raise WindwardError.
 
-    Decoders are made by one thread at a time: msgspec 0.22 ends the process (SIGSEGV) when two threads meet the same
+    Readers are made by one thread at a time: msgspec 0.22 ends the process (SIGSEGV) when two threads meet the same
     type for the first time.
     """
-    reader: msgspec.json.Decoder[Kind] | None = _readers.get(kind)
-    if reader is None:
+    if kind not in _readers:
         with _making:
-            reader = _readers.setdefault(kind, msgspec.json.Decoder(kind))
+            _readers.setdefault(kind, reader(kind))
     try:
-        return reader.decode(result)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return _readers[kind](result)  # type: ignore[no-any-return]
+    except msgspec.DecodeError as error:
         raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
 
 
@@ -265,7 +266,7 @@ class Call:
         """Return the result in an answer, or raise its error."""
         try:
             reply = _decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except msgspec.DecodeError as error:
             raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
         if reply.ok:
             return reply.result

@@ -23,7 +23,7 @@ from schemas.names import Names
 from schemas.process.redis_url import connected
 from schemas.tables.learned import Learned, read_learned
 from schemas.tables.window_table import TableError, decode_table
-from schemas.values.read_json import partition_count, read_json
+from schemas.values.read_json import by_name, partition_count, read_json
 from scorer.cluster_wire import NotNow, WindowsWire
 from scorer.live.windows_reader import HEAD_BYTES, HeadWatch, WindowsReader
 from scorer.snapshot.builder import build_snapshot
@@ -255,8 +255,7 @@ class Loader:
     @staticmethod
     def _rules_in(flat: Sequence[bytes]) -> dict[str, OperatorFacts]:
         operator: dict[str, OperatorFacts] = {}
-        for name, raw in zip(flat[::2], flat[1::2], strict=True):
-            machine = name.decode(errors="replace")
+        for machine, raw in by_name(flat).items():
             try:
                 operator[machine], unread = known_operator_facts(read_json(raw))
             except msgspec.DecodeError as error:

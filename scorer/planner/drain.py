@@ -229,7 +229,7 @@ class Drainer:
         found = defaultdict[Draining, list[str]](list)
         for name, raw in rules.items():
             if b'"drain"' in raw and name != DEFAULT.encode() and (how := drained(raw, of_all)) is not None:
-                found[how].append(name.decode())
+                found[how].append(name.decode(errors="replace"))
         held = instances_on(self._ledger, [name for names in found.values() for name in names]) if found else {}
         asked = [(how, [name for name in names if name in held]) for how, names in found.items()]
         asked = [(how, names) for how, names in asked if names]

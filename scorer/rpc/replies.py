@@ -20,6 +20,7 @@ from schemas.rpc.envelope import VERSION, Code, Error, Query, Reply
 from schemas.rpc.parameters import OPERATORS
 from schemas.rpc.request import InvalidRequest
 from schemas.values.errors import field_error, shortened
+from schemas.values.read_json import reader
 from scorer.metrics import AnsweringMetrics
 from scorer.placement.choosing.steps import Steps
 from scorer.rpc.methods.parameters import CallError, ForPlanners
@@ -32,7 +33,7 @@ QUERY_BYTES_MAX = 8 * 2**20
 """A longer query is refused before it is decoded."""
 _QUERY_ID = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
 _ID_IN_WRECK = re.compile(rb'"id"\s*:\s*"([A-Za-z0-9._:@+-]{1,128})"')
-_decode = msgspec.json.Decoder(Query).decode
+_decode = reader(Query)
 
 
 def read_query(raw: bytes) -> Query | Reply | None:
@@ -49,7 +50,7 @@ def read_query(raw: bytes) -> Query | Reply | None:
         return _refused_wreck(raw[:4096], f"query: {len(raw)} bytes, at most {QUERY_BYTES_MAX}")
     try:
         query = _decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         return _refused_wreck(raw, field_error(error, "query"))
     if not _QUERY_ID.fullmatch(query.id):
         return None

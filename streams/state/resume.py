@@ -15,13 +15,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.messages.sample import MachineFacts
 from schemas.tables.window_table import Header, TableError
-from schemas.values.read_json import read_as
+from schemas.values.read_json import read_or
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.ring import HOURS, MINUTE_SLOTS, NO_SLOT, PEAKS, SLOTS, Ring, S
 from streams.state.checkpoint import blank_place, decode_vitals, restore_minutes, restore_place, restore_usage
@@ -123,21 +122,13 @@ def _resume_facts(values: Mapping[bytes, bytes], manifest: Manifest | None, resu
     total = 0
     for raw_machine, value in values.items():
         total += checksum(raw_machine + b"\0" + value)
-        machine = _machine_of(value)
-        if machine is not None and machine.encode() == raw_machine:
-            resumed.facts[machine] = value
+        said = read_or(value, MachineFacts, None)
+        if said is not None and said.machine.encode() == raw_machine:
+            resumed.facts[said.machine] = value
         else:
             resumed.lost["facts"] += 1
     if manifest and (total, len(values)) != (manifest.facts_sum, manifest.facts_count):
         resumed.lost["facts"] += max(1, manifest.facts_count - len(values))
-
-
-def _machine_of(value: bytes) -> str | None:
-    """Return the machine of facts; None when they cannot be read."""
-    try:
-        return read_as(value, MachineFacts).machine
-    except msgspec.DecodeError:
-        return None
 
 
 def resume_usage(usage: InstanceUsage, value: bytes | None, total: int) -> Header | None:

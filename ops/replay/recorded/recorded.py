@@ -22,12 +22,12 @@ from ops.record.entry import Decision, Entry, Facts, Gap, RecordingError
 from ops.record.folder import steps
 from ops.replay.recorded.usage import Filled, Stretch, Used, fill
 from ops.replay.workload import CELLS_MAX, MINUTE_S, Usage, Workload, WorkloadError
-from schemas.messages.operator import OperatorFacts, effective, known_operator_facts
+from schemas.messages.operator import effective, stored_operator_facts
 from schemas.resources import CPU, RESOURCES
 from schemas.tables.instance_table import SEPARATOR
 from schemas.values.errors import shortened
 from schemas.values.numbers import duration
-from schemas.values.read_json import read_as, read_json
+from schemas.values.read_json import read_or
 from scorer.ledger.record.instance import LIVE, Instance, as_request, read_record
 from scorer.snapshot.arrays import Bools, Floats
 
@@ -140,12 +140,7 @@ def fleet_of(facts: Mapping[str, Facts], operator: Mapping[str, bytes]) -> Recor
     >>> found.names, found.capacity[0].tolist(), found.unknown
     (['m'], [7.0], 1)
     """
-    said: dict[str, OperatorFacts] = {}
-    for name, raw in operator.items():
-        try:
-            said[name] = known_operator_facts(read_json(raw))[0]
-        except msgspec.DecodeError:
-            continue
+    said = {name: one for name, raw in operator.items() if (one := stored_operator_facts(raw)) is not None}
     names, rows, labels = [], [], []
     for name in sorted(facts):
         rule = effective(said, name)
@@ -326,10 +321,7 @@ class _Answer(msgspec.Struct):
 
 def _refused(decision: Decision) -> int:
     """Return the number of instances that a decision refused."""
-    try:
-        found = read_as(decision.answer, _Answer)
-    except msgspec.DecodeError:
-        return 0
+    found = read_or(decision.answer, _Answer, _Answer())
     return 0 if found.dry_run else found.missing
 
 

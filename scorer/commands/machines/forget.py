@@ -20,7 +20,7 @@ from schemas.process.tables import readable
 from schemas.tables.window_table import aligned
 from schemas.values.hosts import is_of
 from schemas.values.numbers import counted
-from schemas.values.read_json import partition_count, read_as
+from schemas.values.read_json import partition_count, read_or
 from scorer.client import WindwardError
 from scorer.cluster_wire import WindowsWire
 from scorer.commands.machines.machine_table import STALE_S
@@ -75,16 +75,8 @@ def known_of(server: redis.Redis, windows: WindowsWire, names: Names, wanted: Se
                     known.every_s[name] = float(every[row]) if every is not None else 0.0
         for name, value in zip(wanted, facts[partition], strict=True):
             if value:
-                known.hosts[name] = _host_in(value)
+                known.hosts[name] = read_or(value, _Host, _Host()).host_id
     return known
-
-
-def _host_in(facts: bytes) -> str:
-    """Return the host id in stored facts; "" where they cannot be read."""
-    try:
-        return read_as(facts, _Host).host_id
-    except msgspec.DecodeError:
-        return ""
 
 
 def forget(

@@ -18,7 +18,7 @@ from schemas.names import Names
 from schemas.process.connections import WindowsSettings
 from schemas.process.settings import SettingsError
 from schemas.values.near import did_you_mean
-from schemas.values.read_json import read_json
+from schemas.values.read_json import read_or
 from scorer.client import CordonResult, WindwardError
 from scorer.commands.machines.operator_facts import Entries, change_operator_facts
 from scorer.commands.shared import ask
@@ -47,13 +47,13 @@ def known_machines(server: redis.Redis, windows: WindowsWire, names: Names) -> d
     return found
 
 
+class _Labelled(msgspec.Struct):
+    labels: dict[str, str] = {}
+
+
 def _add_labels(found: dict[str, dict[str, str]], hash_: Any) -> None:
     for name, raw in hash_.items():
-        try:
-            labels = read_json(raw).get("labels", {})
-        except (msgspec.DecodeError, AttributeError):
-            labels = {}
-        found.setdefault(name.decode(), {}).update(labels)
+        found.setdefault(name.decode(errors="replace"), {}).update(read_or(raw, _Labelled, _Labelled()).labels)
 
 
 def meant(

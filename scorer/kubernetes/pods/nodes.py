@@ -16,7 +16,7 @@ import redis
 
 from schemas.messages.sample import Rejected
 from schemas.names import Names
-from schemas.values.read_json import read_as
+from schemas.values.read_json import by_name, read_or
 from scorer.kubernetes.nodes_body import Node, rules_of, unreadable_amounts
 from scorer.kubernetes.pods.metrics import Metrics
 from scorer.kubernetes.pods_body import Bookmark
@@ -101,15 +101,9 @@ class NodeFacts:
             log.warning("pods.nodes.failed", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
 
     def _read(self) -> dict[str, bytes]:
-        flat = self._wire.one("HGETALL", self._names.nodes)
-        found = {name.decode(errors="replace"): raw for name, raw in zip(flat[::2], flat[1::2], strict=True)}
-        return {name: raw for name, raw in found.items() if name in self._wanted or self._is_ours(raw)}
-
-    def _is_ours(self, raw: bytes) -> bool:
-        try:
-            return read_as(raw, _Entry).labels.get(CLUSTER) == self._cluster
-        except msgspec.DecodeError:
-            return False
+        found = by_name(self._wire.one("HGETALL", self._names.nodes))
+        clusters = {name: read_or(raw, _Entry, _Entry()).labels.get(CLUSTER) for name, raw in found.items()}
+        return {name: raw for name, raw in found.items() if name in self._wanted or clusters[name] == self._cluster}
 
     def _write(self, stored: dict[str, bytes], gone: list[str]) -> None:
         changed = [part for name, raw in self._wanted.items() if stored.get(name) != raw for part in (name, raw)]

@@ -30,6 +30,7 @@ import redis
 
 from schemas.names import Names
 from schemas.values.errors import shortened
+from schemas.values.read_json import by_name
 from scorer.ledger.record.arguments import Batch, candidates_in_script, given, in_call, reasons_in_words
 from scorer.ledger.record.instance import (
     UNREADABLE,
@@ -653,4 +654,4 @@ def _version(row: bytes) -> int:
 
 
 def _scores(flat: list[bytes]) -> dict[str, float]:
-    return {name.decode(errors="replace"): float(score) for name, score in zip(flat[::2], flat[1::2], strict=True)}
+    return {name: float(score) for name, score in by_name(flat).items()}

@@ -7,15 +7,16 @@ import msgspec
 from schemas.rpc.envelope import Code, Error, Query
 from schemas.rpc.request import InvalidRequest, with_seconds
 from schemas.values.errors import field_error
+from schemas.values.read_json import reader
 
-_decode_object = msgspec.json.Decoder().decode
+_decode_object = reader(object)
 
 
 def read_object(query: Query) -> dict[str, Any]:
     """Return the parameters of a query as decoded JSON; raise InvalidRequest unless they are an object."""
     try:
         params = _decode_object(query.params)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         raise InvalidRequest(f"params: {error}") from None
     if not isinstance(params, dict):
         raise InvalidRequest(f"params: expected an object, got {type(params).__name__}")
