@@ -86,8 +86,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 def _scraped(settings: BridgeSettings) -> Scraper | Asker:
     """Return the scraper; raises SettingsError where no target is named."""
-    speed_given = settings.nic_speed is not None
-    how = How(settings.every, settings.timeout_s, speed_given, settings.credentials, settings.excluded)
+    how = How(settings.every, settings.timeout_s, settings.credentials, settings.excluded)
     if settings.prometheus:
         return Asker(settings.prometheus, settings.series, settings.machine_key, how)
     if not (targets := settings.targets):

@@ -15,14 +15,14 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
 from schemas.process.connections import answer_whole
 from streams.bridge.formats.interfaces import NOT_PHYSICAL
-from streams.bridge.formats.node_exporter import Value, missing, name_of, points, query_of, read_answer, read_page
+from streams.bridge.formats.node_exporter import Value, name_of, points, query_of, read_answer, read_page
 from streams.bridge.formats.points import Point, UnreadableError
 
 log = logging.getLogger("windward.bridge")
@@ -34,8 +34,6 @@ PAGE_MAX = 16 << 20
 """The largest page that is read, bytes."""
 ANSWER_MAX = 256 << 20
 """The largest answer of Prometheus, bytes: 4 kB a machine with a few disks and interfaces."""
-Found = tuple[list[Value], list[Point]]
-"""The content of one scrape: its values, and the points made from them."""
 _AWAY = (OSError, http.client.HTTPException)
 
 
@@ -88,7 +86,6 @@ class How:
 
     every_s: float
     timeout_s: float
-    nic_speed_given: bool = False
     credentials: Credentials = Credentials()
     excluded: str = NOT_PHYSICAL
 
@@ -145,45 +142,17 @@ class Page:
 
 
 @dataclass(eq=False)
-class Lacks:
-    """Logs once for each target which resources are left out, and counts its scrapes without them.
-
-    Keeps only targets that lack something.
-    """
-
-    counts: Counter[str]
-    nic_speed_given: bool = False
-    _told: dict[str, dict[str, str]] = field(default_factory=dict)
-
-    def look(self, target: str, values: Sequence[Value]) -> None:
-        """Check one scrape; missing resources are logged when they differ from before."""
-        found = missing(values, self.nic_speed_given)
-        self.counts["incomplete"] += bool(found)
-        if found != self._told.pop(target, {}):
-            log.warning("bridge.target.incomplete", extra={"values": {"target": target, "missing": found}})
-        if found:
-            self._told[target] = found
-
-    def forget_all_but(self, targets: Container[str]) -> None:
-        """Drop the targets that no longer exist."""
-        self._told = {target: found for target, found in self._told.items() if target in targets}
-
-
-@dataclass(eq=False)
 class Scraper:
     """Scrapes targets in turn; their points arrive in the order of the answers."""
 
     targets: Sequence[Target]
     how: How
     counts: Counter[str] = field(default_factory=Counter)
-    """Scrapes by result: read, away, unreadable, late; and incomplete: those read that leave a resource out."""
-
-    def __post_init__(self) -> None:
-        self._lacks = Lacks(self.counts, self.how.nic_speed_given)
+    """Scrapes by result: read, away, unreadable, late."""
 
     def run(self, stop: threading.Event, take: Callable[[Sequence[Point]], None]) -> None:
         """Scrape until told to stop; ``take`` is called in this thread."""
-        answers: queue.SimpleQueue[tuple[int, Found | Exception]] = queue.SimpleQueue()
+        answers: queue.SimpleQueue[tuple[int, list[Point] | Exception]] = queue.SimpleQueue()
         pages = [Page(target.url, self.how) for target in self.targets]
         now_s = time.monotonic()
         due = [now_s + self.how.every_s * (zlib.crc32(target.url.encode()) / 2**32) for target in self.targets]
@@ -191,7 +160,7 @@ class Scraper:
 
         def ask(number: int) -> None:
             try:
-                answers.put((number, self._scrape(self.targets[number], pages[number])))
+                answers.put((number, self._scrape(self.targets[number], pages[number])[1]))
             except (*_AWAY, UnreadableError) as error:
                 answers.put((number, error))
 
@@ -227,7 +196,7 @@ class Scraper:
 
     def _gather(
         self,
-        answers: queue.SimpleQueue[tuple[int, Found | Exception]],
+        answers: queue.SimpleQueue[tuple[int, list[Point] | Exception]],
         until_s: float,
         asked: set[int],
         failing: dict[int, int],
@@ -250,13 +219,11 @@ class Scraper:
             self.counts["read"] += 1
             if failing.pop(number, 0):
                 log.info("bridge.target.back", extra={"values": {"target": url}})
-            values, scraped = found
-            self._lacks.look(url, values)
-            take(scraped)
+            take(found)
         take(())
 
     @staticmethod
-    def _scrape(target: Target, page: Page) -> Found:
+    def _scrape(target: Target, page: Page) -> tuple[list[Value], list[Point]]:
         begun_s = time.time()
         raw = page.get()
         at = (begun_s + time.time()) / 2
@@ -276,10 +243,9 @@ class Asker:
     machine_key: str
     how: How
     counts: Counter[str] = field(default_factory=Counter)
-    """Queries by result: read, away, unreadable; and of targets: nameless, incomplete."""
+    """Queries by result: read, away, unreadable; and of targets: nameless."""
 
     def __post_init__(self) -> None:
-        self._lacks = Lacks(self.counts, self.how.nic_speed_given)
         self._seen: dict[str, float] = {}
 
     def run(self, stop: threading.Event, take: Callable[[Sequence[Point]], None]) -> None:
@@ -322,8 +288,6 @@ class Asker:
             if not one.machine:
                 self.counts["nameless"] += 1
             elif one.at > seen.get(one.target, -math.inf):
-                self._lacks.look(one.target, one.values)
                 found += points(one.machine, one.at, one.values, one.target, self.how.excluded)
         self._seen = {one.target: one.at for one in scrapes}
-        self._lacks.forget_all_but(self._seen)
         return found

@@ -70,7 +70,7 @@ def working_set(current: str | None, stat: str | None) -> float | None:
 
 
 def io_bytes(text: str) -> dict[str, int | None] | None:
-    r"""Return the bytes read and written by device, from ``io.stat``; None when the text ends within a figure.
+    r"""Return the bytes read and written by device, from ``io.stat``; None when the text ends within a word.
 
     Some kernels write a device without figures, and the next one on the same line: a figure belongs to the device
     before it. A device at the end of a text without an end of line gets None, since its figures may be cut off.
@@ -89,7 +89,7 @@ def io_bytes(text: str) -> dict[str, int | None] | None:
             moved += int(value)
             found[device] = moved
     if words and not text.endswith("\n"):
-        if "=" in words[-1]:
+        if not text.endswith(" "):
             return None
         found[device] = None
     return found

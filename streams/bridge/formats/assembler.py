@@ -239,14 +239,11 @@ class Assembler:
         machine.why[resource] = why
 
     def _look_at_lacks(self, name: str, machine: Machine) -> None:
-        """Record which resources had no reading, or one too few, in the interval that ends; report each once.
-
-        The scraper itself reports metrics that a page lacks.
-        """
+        """Record which resources had no reading, or one too few, in the interval that ends; report each once."""
         lacks = {resource: why for resource, why in LACKS.items() if resource not in machine.readings} | machine.why
         for resource, why in lacks.items():
             kind = (resource, resource in machine.why)
-            if kind not in machine.told and (kind[1] or not machine.source):
+            if kind not in machine.told:
                 machine.told.add(kind)
                 self.lacking.append((name, resource, why))
         machine.lacks = {resource: why[:WHY_MAX] for resource, why in lacks.items()}

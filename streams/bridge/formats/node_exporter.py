@@ -21,6 +21,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
@@ -46,13 +47,6 @@ OF_LINKS = {
 }
 METRICS = (CPU, TOTAL, AVAILABLE, UNAME, *BY_DEVICE, INFO, *OF_LINKS)
 IDLE = ("idle", "iowait")
-NEEDED: dict[str, tuple[str, ...]] = {
-    "cpu": (CPU,),
-    "memory": (TOTAL, AVAILABLE),
-    "nic": ("node_network_receive_bytes_total", "node_network_transmit_bytes_total", "node_network_speed_bytes"),
-    "disk": ("node_disk_io_time_seconds_total",),
-}
-"""By resource the metrics without which it is left out."""
 IDLE_S, CORES, SCRAPED_AT = "idle_s", "cores", "scraped_at"
 """Values that a query computes in addition: idle time and number of the cores, and the time of a scrape, epoch s."""
 
@@ -75,15 +69,14 @@ class Value(msgspec.Struct, frozen=True, gc=False):
 def read_page(raw: bytes) -> list[Value]:
     """Return the values of `METRICS` on a page.
 
-    Raises UnreadableError for a page with none of them, or with the name only, and for an invalid number.
+    A line with an invalid number or name is left out. Raises UnreadableError for a page with none of them, or with the
+    name only.
     """
     found = []
     for metric, labels, value in _LINE.findall(raw):
-        try:
+        with suppress(ValueError):
             pairs = {key.decode(): _unescaped(text) for key, text in _LABEL.findall(labels)}
             found.append(Value(metric.decode(), pairs, float(value)))
-        except ValueError:
-            raise UnreadableError(f"{metric.decode()}: {value[:40]!r} is no number") from None
     if all(one.metric == UNAME for one in found):
         raise UnreadableError(f"no {CPU}, no {TOTAL}: this is no page of node_exporter")
     return found
@@ -97,20 +90,6 @@ def _unescaped(text: bytes) -> str:
 def name_of(values: Iterable[Value]) -> str:
     """Return the machine's own name on the page; "" without one."""
     return next((one.labels.get("nodename", "") for one in values if one.metric == UNAME), "")
-
-
-def missing(values: Iterable[Value], nic_speed_given: bool = False) -> dict[str, str]:
-    """Return by resource the first metric that is missing for it; empty where each resource can be computed.
-
-    >>> missing([Value(CPU, {}, 1.0), Value(TOTAL, {}, 1.0), Value(AVAILABLE, {}, 1.0)])["disk"]
-    'node_disk_io_time_seconds_total'
-    """
-    found = {one.metric for one in values if one.labels.get("mode", "idle") == "idle"} | (
-        {"node_network_speed_bytes"} if nic_speed_given else set()
-    )
-    found |= {CPU} if IDLE_S in found else set()
-    lacks = {resource: [name for name in names if name not in found] for resource, names in NEEDED.items()}
-    return {resource: names[0] for resource, names in lacks.items() if names}
 
 
 def points(
@@ -256,7 +235,7 @@ def read_answer(raw: bytes, machine_key: str) -> list[Scrape]:
         try:
             value = float(series.value[1])
         except ValueError:
-            raise UnreadableError(f"Prometheus: {metric}: {series.value[1][:40]!r} is no number") from None
+            continue
         if metric == SCRAPED_AT:
             times[target] = value
         else:

@@ -148,10 +148,15 @@ class Rates:
         known, cores = machine.known, self.cores_of(machine, moment)
         if not self.cores and sum(rose["cpu_total_s"]) > 0:
             cores -= rose["cpu_total_s"].count(0.0)
-        busy, total = sum(rose["cpu_busy_s"]), sum(rose["cpu_total_s"])
+        busy = {core: amount for (quantity, core), (amount, _) in rises.items() if quantity == "cpu_busy_s"}
+        shares = [
+            min(busy[core] / total, 1.0)
+            for (quantity, core), (total, _) in rises.items()
+            if quantity == "cpu_total_s" and core in busy and total > 0
+        ]
         share = moment.values.get(("cpu_busy_share", ""))
-        if cores and total > 0:
-            yield "cpu", cores * min(busy / total, 1.0), cores
+        if cores and shares:
+            yield "cpu", cores * sum(shares) / len(shares), cores
         elif cores and (idle := rates["cpu_idle_s"]):
             yield "cpu", min(max(cores - sum(idle), 0.0), cores), cores
         elif cores and share is not None:

@@ -100,6 +100,22 @@ HOSTS = {
         names("eth0", "xfrm0", "vti0", "ipsec0", "nordlynx", "cscotun0", "gpd0", "6in4-wan", "bat0", "nat64", "eth0:1"),
         ["eth0"],
     ),
+    # documentation of Calico (WireGuard, eBPF), Submariner, Liqo, NetBird, NetworkManager, KubeVirt; systemd: a hotplug
+    # slot of another PCI domain is a function below Azure's interface, and a channel device of IBM Z has dots
+    "Calico, WireGuard and eBPF": (
+        names("eth0", "wireguard.cali", "wg-v6.cali", "bpfin.cali", "bpfout.cali"),
+        ["eth0"],
+    ),
+    "ends of clusters and meshes": (
+        names("eth0", "vx-submariner", "liqo.host", "liqo-tunnel", "wt0", "nm-tun0", "k6t-eth0", "vrf-blue", "pflog0"),
+        ["eth0"],
+    ),
+    "Azure, by names": (names("eth0", "enP30832s1", "enP1s1np0", speed=6.25e9), ["eth0"]),
+    "Azure, without flags": (
+        [("eth0", {"address": "00:0d", "speed": 6.25e9}), ("enP1s1", {"address": "00:0d", "speed": 6.25e9})],
+        ["eth0"],
+    ),
+    "IBM Z": (names("lo", "enccw0.0.0600", "enc600", "enc600.7"), ["enc600", "enccw0.0.0600"]),
     "a tunnel under any name": (
         [("eth0", {"flags": UP}), ("office", {"flags": POINT}), ("lo", {"flags": 0x9})],
         ["eth0"],

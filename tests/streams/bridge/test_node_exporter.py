@@ -1,6 +1,7 @@
 """node_exporter's pages and Prometheus' answers as samples."""
 
 import json
+import re
 import socket
 import threading
 import time
@@ -19,7 +20,7 @@ from schemas.process.page_server import PageServer
 from schemas.process.settings import SettingsError
 from streams.bridge.__main__ import main, scrape
 from streams.bridge.formats.assembler import Assembler
-from streams.bridge.formats.node_exporter import CPU, IDLE, missing, name_of, points, query_of, read_answer, read_page
+from streams.bridge.formats.node_exporter import CPU, IDLE, name_of, points, query_of, read_answer, read_page
 from streams.bridge.formats.points import Point, UnreadableError
 from streams.bridge.scraping import Asker, Credentials, How, Page, Scraper, Target
 from streams.bridge.settings import BridgeSettings
@@ -103,7 +104,7 @@ def test_a_reboot_loses_what_came_before_it_and_no_more(busy, reboot):
     [
         (b"", "this is no page of node_exporter"),
         (b"<html>hello</html>", "this is no page of node_exporter"),
-        (b'node_cpu_seconds_total{cpu="0",mode="idle"} many', "b'many' is no number"),
+        (b'node_cpu_seconds_total{cpu="0",mode="idle"} many', "this is no page of node_exporter"),
         (b"\xff\xfe\x00", "this is no page of node_exporter"),
     ],
     ids=["empty", "another page", "no number", "bytes"],
@@ -377,29 +378,43 @@ def without(raw, *metrics):
     return b"\n".join(line for line in raw.split(b"\n") if not line.startswith(tuple(one.encode() for one in metrics)))
 
 
-@pytest.mark.parametrize(
-    ("metric", "left_out"),
-    [
-        ("node_cpu_seconds_total", "cpu"),
-        ("node_memory_MemAvailable_bytes", "memory"),
-        ("node_network_speed_bytes", "nic"),
-        ("node_disk_io_time_seconds_total", "disk"),
-    ],
-)
-def test_what_a_page_lacks_is_told_once_and_the_rest_is_used(metric, left_out, caplog):
-    """Each scrape without it is counted; of Prometheus as of a page."""
-    pages = [without(page(100 + 10 * at, 1_000 + 20 * at, received=1e9 * at), metric) for at in range(3)]
-    with caplog.at_level("WARNING", "windward.bridge"):
-        asker, moments = asked(*(answer(("a:9100", T + 10.0 * at, raw)) for at, raw in enumerate(pages)))
-    assert asker.counts["incomplete"] == 3
-    told = [one.values for one in caplog.records if one.message == "bridge.target.incomplete"]
-    assert told == [{"target": "instance=a:9100,job=node", "missing": {left_out: metric}}]
-    for found in (moments, [points("db1", T + 10 * at, read_page(raw)) for at, raw in enumerate(pages)]):
-        last = samples(assembled(found))[-1]
-        assert {one for one in ("cpu", "memory", "nic", "disk") if getattr(last, one)} == {
-            "cpu", "memory", "nic", "disk"
-        } - {left_out}  # fmt: skip
-    assert not missing(read_page(pages[0]), nic_speed_given=True) or left_out != "nic"
+CHANGED_LINES = [
+    # name, metric, what its lines become, resource without a reading
+    ("no time", CPU, "", "cpu"),
+    ("no free memory", "node_memory_MemAvailable_bytes", "", "memory"),
+    ("no speed", "node_network_speed_bytes", "", "nic"),
+    ("no disk", "node_disk_io_time_seconds_total", "", "disk"),
+    ("time that is none", CPU, r"\1 NaN", "cpu"),
+    ("memory that is none", "node_memory_MemTotal_bytes", r"\1 NaN", "memory"),
+    ("more free memory than there is", "node_memory_MemAvailable_bytes", r"\1 1e15", "memory"),
+    # netclass of virtio: the kernel's -1
+    ("an unknown speed", "node_network_speed_bytes", r"\1 -125000", "nic"),
+    ("a disk on another", "node_disk_io_time_seconds_total", 'node_disk_io_time_seconds_total{device="md0"} 1', "disk"),
+    ("a text", "node_disk_io_time_seconds_total", r"\1 many", "disk"),
+    ("a torn line", "node_disk_io_time_seconds_total", "node_disk_io_time_sec", "disk"),
+    ("a name that is no text", "node_disk_io_time_seconds_total", 'node_disk_io_time_seconds_total{device="\udcff"} 1',
+     "disk"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "metric", "changed", "left_out"), CHANGED_LINES)
+def test_what_a_page_lacks_is_told_once_and_the_rest_is_used(name, metric, changed, left_out):
+    """Absent, or of no use: of Prometheus as of a page. One broken line costs only itself."""
+    line = re.compile(rf"^({metric}\S*) .*$", re.MULTILINE)
+    pages = [
+        line.sub(changed, page(100 + 10 * at, 1_000 + 20 * at, received=1e9 * at).decode()).encode(
+            errors="surrogateescape"
+        )
+        for at in range(3)
+    ]
+    _, moments = asked(*(answer(("a:9100", T + 10.0 * at, raw)) for at, raw in enumerate(pages)))
+    for found in (moments, [points("db1", T + 10 * at, read_page(raw), "a") for at, raw in enumerate(pages)]):
+        assembler, done = Assembler(1), list[Message]()
+        for number, moment in enumerate(found):
+            done += assembler.take(moment, number * 10.0)
+        last = samples(done + assembler.flush(1e6))[-1]
+        assert {one for one in ("cpu", "memory", "nic", "disk") if getattr(last, one) is None} == {left_out}, name
+        assert [resource for _, resource, _ in assembler.lacking] == [left_out], name
 
 
 @pytest.mark.parametrize(
@@ -408,12 +423,8 @@ def test_what_a_page_lacks_is_told_once_and_the_rest_is_used(metric, left_out, c
         (b"<html>", "not an answer of Prometheus' HTTP API"),
         (b'{"status":"error","errorType":"bad_data","error":"parse error"}', "Prometheus: parse error"),
         (b'{"status":"success"}', "Prometheus: success"),
-        (
-            b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{"__name__":"node_load1"},"value":[1,"many"]}]}}',
-            "node_load1: 'many' is no number",
-        ),
     ],
-    ids=["another server", "a query it refuses", "no data", "no number"],
+    ids=["another server", "a query it refuses", "no data"],
 )
 def test_an_answer_that_is_none_is_told(raw, said):
     with pytest.raises(UnreadableError, match=said):

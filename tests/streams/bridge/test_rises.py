@@ -14,7 +14,7 @@ from schemas.messages.sample import MachineFacts, Message, Sample
 from streams.agent.rises import BITS_32, rise_of
 from streams.bridge.formats import telegraf
 from streams.bridge.formats.assembler import Assembler
-from streams.bridge.formats.node_exporter import missing, points, read_page
+from streams.bridge.formats.node_exporter import points, read_page
 
 T = 1_795_000_000
 SPEED = 1.25e9
@@ -127,9 +127,9 @@ def test_modes_that_a_page_lacks_are_no_share(name, dropped, busy):
         {key: value for key, value in collection(number).items() if not key.startswith(dropped or ("-",))}
         for number in range(3)
     ]
-    made, _ = bridged(pages)
+    made, assembler = bridged(pages)
     assert [one.cpu and one.cpu.mean for one in made] == [busy and pytest.approx(busy)] * 2, name
-    assert ("cpu" in missing(read_page(page(pages[0])))) == (busy is None), name
+    assert [resource for _, resource, _ in assembler.lacking] == ["cpu"] * (busy is None), name
 
 
 @pytest.mark.parametrize(
@@ -158,6 +158,17 @@ def test_cores_that_are_off_are_no_capacity():
         pages.append(values | {f"user{core}": LONG_S + 10.0 * number for core in range(2)})
     made, _ = bridged(pages)
     assert [(one.cpu.mean, one.cpu.capacity) for one in made if one.cpu] == [(2.0, 2.0)] * 2
+
+
+def test_a_core_that_a_page_leaves_out_counts_over_its_own_time():
+    """And one whose counters began again: each core has a share of the time that it counted."""
+    pages = [collection(number) for number in range(6)]
+    for mode in ("idle", "user", "steal"):
+        del pages[2][f"{mode}3"]
+        for number in (4, 5):
+            pages[number][f"{mode}1"] = 5.0 + 10.0 * (number - 4) if mode == "idle" else 0.0
+    made, _ = bridged(pages)
+    assert [one.cpu.mean for one in made if one.cpu] == [1.0] * 5
 
 
 def test_a_counter_of_32_bits_is_exact():
