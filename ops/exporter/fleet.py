@@ -16,10 +16,10 @@ from ops.exporter.state import State
 from schemas.resources import RESOURCES
 from schemas.rpc.request import InvalidRequest
 from scorer.ledger.record.instance import LIVE
+from scorer.placement.choosing.trial import ranked
 from scorer.planning.soon_hot import chances, loads_of, margins
 from scorer.ranking.explanation.refusals import refusals
 from scorer.ranking.profiles.third_party import PluginError
-from scorer.ranking.survive import ranked
 from scorer.snapshot.arrays import Bools, Floats
 
 SOON_HOT_MAX = 10

@@ -21,6 +21,7 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import Parts, Plan, by_kind, plan_steps
 from scorer.placement.choosing.steps import Steps, run_to_end
+from scorer.placement.choosing.trial import ranked
 from scorer.placement.offers.placement import (
     Conflict,
     Late,
@@ -35,7 +36,6 @@ from scorer.placement.offers.placement import (
 )
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.survive import ranked
 
 CANDIDATES = 4
 """Machines given to the reserve script at first."""

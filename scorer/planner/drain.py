@@ -34,9 +34,9 @@ from scorer.ledger.record.instance import Instance
 from scorer.ledger.store.check import instances_on
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
+from scorer.placement.choosing.trial import Anew
 from scorer.placement.offers.placement import Conflict
 from scorer.planner.settings import PlannerSettings
-from scorer.planning.anew import Anew
 from scorer.planning.drain.consolidate import Consolidated, consolidate
 from scorer.planning.drain.drain import Drained
 from scorer.planning.drain.drain import drain as plan_of

@@ -26,6 +26,7 @@ from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.store.server_settings import ServerSettings
 from scorer.metrics import AnsweringMetrics
+from scorer.placement.choosing.trial import homeless
 from scorer.planner.settings import PlannerSettings
 from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan
@@ -35,7 +36,7 @@ from scorer.planning.violations import WHY, violations
 from scorer.ranking.inputs import FleetState, RankingInputs, machines_of
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.third_party import PluginError
-from scorer.ranking.survive import domains, homeless
+from scorer.ranking.survive import domains
 from scorer.ranking.tables import Tables
 from scorer.wire import AWAY, Wire
 

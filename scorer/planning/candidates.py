@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 import numpy as np
 
 from scorer.ledger.record.facets import facets
-from scorer.ledger.record.instance import CLUSTER, MOVABLE, PODS, Instance
+from scorer.ledger.record.instance import MOVABLE, Instance
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ledger.view.view import LedgerView
 from scorer.placement.choosing.trial import Trial
@@ -40,23 +40,8 @@ def may_move(instances: list[Instance], settings: Rebalancing, stay: Collection[
 
 def elsewhere(trial: Trial, instance: Instance, fresh: Bools, same: Iterable[str]) -> Bools:
     """Return [M]: the machines with ``fresh`` data and equal labels of ``same``, without the instance's own."""
-    there: Bools = fresh & trial.sharing(instance.machine, same) & takes_pod(trial, instance)
+    there: Bools = fresh & trial.sharing(instance.machine, same) & trial.takes_pod(instance)
     there[trial.snapshot.roster.index[instance.machine]] = False
-    return there
-
-
-def takes_pod(trial: Trial, instance: Instance) -> Bools:
-    """Return [M]: for a pod the nodes of its own cluster with room for one more pod, else all machines."""
-    rules = trial.snapshot.rules
-    clusters, cluster = rules.label(CLUSTER), instance.labels.get(CLUSTER)
-    if cluster not in clusters.values:
-        return np.ones(len(trial.snapshot), np.bool_)
-    most = rules.label(PODS)
-    there: Bools = clusters.codes == clusters.values.index(cluster)
-    if not most.values:
-        return there
-    limits = np.array([*(float(one) if one.isdecimal() else np.inf for one in most.values), np.inf])
-    there &= trial.counts() < limits[most.codes]
     return there
 
 

@@ -1,11 +1,11 @@
 """Room for what may be lost: with ``survive`` in a profile, the instances of any one domain find places on the others.
 
-A domain is a machine (``survive = "machine"``), or all machines with one value of a label. `ranked` is `rank`, less the
-machines where the new instance would leave the instances of some domain without a place. Three tests, the cheapest
-first. The share s(i) of an instance is the largest of its amounts, each as a part of the mean machine's, and 1 for the
-largest of all. Machine m takes f(m) instances of share 1, by all filters, counted in eighths. For each s of 1, 1/2,
-1/4, 1/8 and 1/16 one of both must hold. Then the instances of domain d find places, the largest share first, on any
-machines that take them:
+A domain is a machine (``survive = "machine"``), or all machines with one value of a label. Machines are refused where
+the new instance would leave the instances of some domain without a place. Three tests, the cheapest first. The share
+s(i) of an instance is the largest of its amounts, each as a part of the mean machine's, and 1 for the largest of all.
+Machine m takes f(m) instances of share 1, by all filters, counted in eighths. For each s of 1, 1/2, 1/4, 1/8 and 1/16
+one of both must hold. Then the instances of domain d find places, the largest share first, on any machines that take
+them:
 
     sum of max(f(m) - s, 0) over m not in d      >=  sum of s(i) over i in d with s(i) > s/2
     sum of floor(f(m) / s) * s over m not in d   >=  sum of the same, each rounded up to a power of 1/2
@@ -16,12 +16,12 @@ A machine that does not take one of share s got more than f(m) - s by then; roun
    differences allows, `AHEAD` kept back for those of other scorers that are not seen yet: a decision compares numbers.
 2. Then it is computed for each decision, and machines are refused by it. The script refuses a reservation if the
    ledger has changed since, so scorers do not race each other.
-3. Where it refuses, and there are at most `EXACT_MAX` instances, the loss itself is tried (`homeless`), with each
+3. Where it refuses, and there are at most `EXACT_MAX` instances, the loss itself is tried (`Homeless`), with each
    filter and rule, as ``windward drain --lost`` plans it: by class and score; else the largest first, machines filled
    up. The first machine, best first, is taken that leaves no more instances without a place than before.
 
-An instance is excluded from some machines by its cluster or its ports: as many machines as the largest cluster or the
-most used port has instances are left out. Other rules and selectors are seen by the third test alone, which is then
+An instance is excluded from some machines by its cluster and its ports: as many machines as these have instances, at
+most, are left out. Other rules and selectors are seen by the third test alone, which is then
 made each time. Above `EXACT_MAX` the planner tells what would find no place (`scorer.planner.proposer`).
 
 Rejected: a flat reserve, which does not survive; a place kept for each instance, on which all scorers must agree.
@@ -32,24 +32,24 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import numpy as np
 
-from schemas.resources import MEMORY, PRIORITY_CLASSES, RESOURCES
+from schemas.resources import MEMORY, RESOURCES
 from schemas.rpc.request import Request
-from scorer.ledger.record.instance import DAEMON, Instance, as_request, moved_to, rules_of
-from scorer.ledger.view.overlay import Overlay
-from scorer.ledger.view.view import GONE, instance_of
+from scorer.ledger.record.facets import facets_of
+from scorer.ledger.record.instance import Instance, rules_of
+from scorer.ledger.view.overlay import Readable
+from scorer.ledger.view.view import GONE, Change, instance_of
 from scorer.ranking.filters.cordon import Cordon
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.kernel.binding import TIE
 from scorer.ranking.kernel.layout import CODE
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
-from scorer.ranking.rank import Decision, rank
+from scorer.ranking.rank import Decision
 from scorer.ranking.ranking import Ranking, Verdict
 from scorer.ranking.scores.most_allocated import MostAllocated
 from scorer.snapshot.arrays import Bools, Floats, Integers
@@ -62,8 +62,12 @@ STEPS, LEVELS = 8, 4
 """Room is counted in eighths of the largest share; shares down to 1/16 of it are told apart."""
 COPIES_MAX = 4_096
 """The most eighths that are counted on one machine."""
-FRESH_S = 10.0
-"""Measurements are read again after so long: a snapshot comes up to 20 times a second, and this takes 20 ms."""
+FRESH_S = 30.0
+"""Measurements are read again after so long: a snapshot comes up to 20 times a second, and this takes 20 to 70 ms."""
+
+Key = Callable[[Instance], tuple[float, ...]]
+Homeless = Callable[[Collection[str], RankingInputs, Sequence[Instance], float], int]
+"""Returns how many instances of these machines find no place without them, after further ones; ends above a number."""
 
 
 @dataclass
@@ -90,26 +94,41 @@ class Room:
     changes: int = 0
     """How many changes of the ledger came since."""
 
-    def follows(self, request: Request, inputs: RankingInputs) -> bool:
-        """Count the changes since; return False where it must be computed anew."""
+    def follows(self, request: Request, inputs: RankingInputs, count: int) -> bool:
+        """Count the changes since; return False where it must be computed anew for so many instances."""
         of, most, records = self.of, self.share, inputs.ledger.slots.records
         if any(one is not other for one, other in zip(_depends(of), _depends(inputs), strict=True)):
             return False
         parts, asked = self.parts, share_of(request.amounts(), float(request.maxmemory), self.parts)
         if asked > most or not 0 <= inputs.now_s - of.now_s < FRESH_S:
             return False
-        position = (inputs.overlay or inputs.ledger).position
-        changes = () if inputs.overlay else inputs.ledger.changes_since(self.position)
+        view = inputs.overlay or inputs.ledger
+        changes = view.changes_since(self.position)
         if changes is None:
             return False
-        for slot in [slot for _, slot, _ in changes if slot != GONE]:
+        for slot in [slot for _, slot, _ in changes if slot != GONE and view is inputs.ledger]:
             if share_of(records["amounts"][slot].tolist(), records["maxmemory"][slot], parts) > most:
                 return False
-        if position != self.position and self.instances <= EXACT_MAX and self.shut != _shut(inputs):  # at most 0.3 ms
+        if self._shuts_more(request, changes, view, count):
             return False
+        position = view.position
         self.changes += position - self.position
         self.position = position
         return True
+
+    def _shuts_more(self, request: Request, changes: Sequence[Change], view: Readable, count: int) -> bool:
+        """Return whether more machines may be shut to one instance than were left out."""
+        if self.instances > EXACT_MAX or self.shut >= len(self.free):
+            return False
+        came = [(machine, facets) for machine, slot, facets in changes if slot != GONE]
+        for machine, _ in came:  # the newest are last
+            if any(one.rules is not None for one in view.held_on(machine)[-len(came) :]):
+                return True
+        shared = [
+            sum(len(view.holders(frozenset([one]))) for one in facets if one[0] in ("cluster", "port"))
+            for facets in (facets_of(request) if request.cluster or request.ports else (), *(of for _, of in came))
+        ]
+        return max(shared) + _more_shut(request, count) > self.shut
 
     def allows(self) -> Bools:
         """Return [M]: where the new instance surely leaves room."""
@@ -121,14 +140,6 @@ class Room:
 
 def _depends(inputs: RankingInputs) -> tuple[object, ...]:
     return inputs.ledger, inputs.overlay, inputs.profile, inputs.snapshot.rules, inputs.snapshot.roster
-
-
-def ranked(request: Request, inputs: RankingInputs, count: int = 1) -> Ranking:
-    """Return the ranking less the machines that must keep room, for so many such instances; raises InvalidRequest."""
-    ranking = rank(request, inputs)
-    if inputs.profile.survive and ranking.feasible_count and (found := near(request, inputs, count)) is not None:
-        _keep(ranking, found, inputs)
-    return ranking
 
 
 def near(request: Request, inputs: RankingInputs, count: int = 1) -> Room | None:
@@ -146,13 +157,13 @@ def _kept(request: Request, inputs: RankingInputs, count: int) -> Room:
     """Return what was computed last; it is computed anew where it is not sure of so many more instances."""
     kept, key = inputs.tables.kept, (inputs.profile.name, inputs.overlay is not None)
     found = kept.get(key)
-    if found is None or not found.follows(request, inputs) or (found.changes and found.left - found.changes < count):
-        found = kept[key] = room(request, inputs)
+    if found is None or not found.follows(request, inputs, count) or 0 < found.changes > found.left - count:
+        found = kept[key] = room(request, inputs, count)
     return found
 
 
 @quiet
-def room(request: Request, inputs: RankingInputs) -> Room:
+def room(request: Request, inputs: RankingInputs, count: int) -> Room:
     """Return how far the fleet is from being too full, for instances up to the requested or the largest one."""
     profile, overlay, index, parts = inputs.profile, inputs.overlay, inputs.snapshot.roster.index, parts_of(inputs)
     records = inputs.ledger.slots.records
@@ -176,14 +187,14 @@ def room(request: Request, inputs: RankingInputs) -> Room:
     decision = Decision(asked, inputs.by(dataclasses.replace(profile, rules=())), scores=False)
     decision.evaluate()
     free, shares = decision.room(COPIES_MAX) / STEPS, shares / (share or 1.0)
-    codes, shut = _domains(inputs), _shut(inputs) if rows.size <= EXACT_MAX else 0
-    known, here, count = codes[rows] >= 0, codes >= 0, int(codes.max(initial=-1)) + 1
+    codes, shut = _domains(inputs), _shut(request, inputs, count) if rows.size <= EXACT_MAX else 0
+    known, here, number = codes[rows] >= 0, codes >= 0, int(codes.max(initial=-1)) + 1
     level = np.floor(-np.log2(np.maximum(shares[known], 0.5**LEVELS))).astype(np.int64)
-    at, levels = level * count + codes[rows[known]], range(LEVELS + 1)
+    at, levels = level * number + codes[rows[known]], range(LEVELS + 1)
 
     def difference(of: Sequence[Floats], needed: Floats) -> Floats:
-        needs = np.bincount(at, needed, len(of) * count).reshape(len(of), count).cumsum(axis=0)
-        rest = [one.sum() - shut * one.max(initial=0.0) - np.bincount(codes[here], one[here], count) for one in of]
+        needs = np.bincount(at, needed, len(of) * number).reshape(len(of), number).cumsum(axis=0)
+        rest = [one.sum() - shut * one.max(initial=0.0) - np.bincount(codes[here], one[here], number) for one in of]
         found: Floats = np.array(rest) - needs
         return found
 
@@ -221,18 +232,21 @@ def domains(inputs: RankingInputs) -> list[list[str]]:
     return [[names[row] for row in np.flatnonzero(codes == number).tolist()] for number in numbers]
 
 
-def _shut(inputs: RankingInputs) -> int:
-    """Return how many machines the cluster or the ports of others may shut to one instance; with rules, all of them."""
-    live = [*inputs.ledger.instances.values()]
+def _shut(request: Request, inputs: RankingInputs, count: int) -> int:
+    """Return how many machines the clusters and ports of others may shut to one instance; with rules, all of them."""
+    live: list[Instance | Request] = [*inputs.ledger.instances.values(), request]
     live += [one for _, sign, one in inputs.overlay.difference() if sign > 0] if inputs.overlay else []
-    if inputs.profile.rules or any(one.rules is not None for one in live):
+    if inputs.profile.rules or any(one.rules is not None for one in live if isinstance(one, Instance)):
         return len(inputs.snapshot)
-    shared = Counter[Any](port for one in live for port in one.ports)
-    shared.update(one.cluster for one in live if one.cluster)
-    return 1 + max(shared.values(), default=0)
+    shared = Counter[Any](key for one in live for key in (*one.ports, one.cluster) if key)
+    return max(sum(shared[key] for key in (*one.ports, one.cluster)) for one in live) + _more_shut(request, count)
 
 
-def _keep(ranking: Ranking, found: Room, inputs: RankingInputs) -> None:
+def _more_shut(request: Request, count: int) -> int:
+    return (count - 1) * (len(request.ports) + bool(request.cluster))
+
+
+def keep_room(ranking: Ranking, found: Room, inputs: RankingInputs, homeless: Homeless) -> None:
     """Refuse the machines that must keep their room, and those that were not tried since a better one may be taken."""
     request, profile = ranking.request, inputs.profile
     allowed, code = found.allows(), (len(profile.filters) + 1) * CODE
@@ -240,7 +254,7 @@ def _keep(ranking: Ranking, found: Room, inputs: RankingInputs) -> None:
     if found.instances <= EXACT_MAX:
         allowed &= rules_of(request) is None
         rows = rows[np.lexsort((ranking.order[rows], -np.rint(ranking.total[rows] / TIE)))]
-        loss = _Loss(request, found, inputs)
+        loss = _Loss(request, found, inputs, homeless)
         for tries, row in enumerate(rows.tolist()):
             allowed[row] = allowed[row] or (tries < TRIES and loss.leaves_room(row))
             if allowed[row]:
@@ -257,100 +271,32 @@ def _keep(ranking: Ranking, found: Room, inputs: RankingInputs) -> None:
 class _Loss:
     """Tries the loss of each domain with a new instance on some machine."""
 
-    def __init__(self, request: Request, found: Room, inputs: RankingInputs) -> None:
-        self._request, self._inputs, machines = request, inputs, domains(inputs)
-        self._domains = [machines[one] for one in np.argsort(found.difference, kind="stable").tolist()]
+    def __init__(self, request: Request, found: Room, inputs: RankingInputs, homeless: Homeless) -> None:
+        self._request, self._found, self._inputs, self._homeless = request, found, inputs, homeless
         self._before: dict[str, int] = {}
         """By the first machine of a domain, how many find no place without the new instance."""
+
+    @cached_property
+    def _domains(self) -> list[list[str]]:
+        """The domains that are not sure to find places, the one with the least room first."""
+        left, machines = self._found.difference - self._found.changes, domains(self._inputs)
+        tight = np.argsort(left, kind="stable")[: None if rules_of(self._request) else (left < 1).sum()]
+        return [machines[one] for one in tight.tolist()]
 
     def leaves_room(self, row: int) -> bool:
         """Return whether no more instances find no place; a domain that decides is the first one the next time."""
         inputs = self._inputs
         one = instance_of(self._request, inputs.snapshot.names[row], inputs.now_s, "\0new")
         for place, machines in enumerate(self._domains):
-            if not homeless(machines, inputs, [one], most=0):
+            if not self._homeless(machines, inputs, [one], 0):
                 continue
             self._domains.insert(0, self._domains.pop(place))
             if machines[0] not in self._before:
-                self._before[machines[0]] = homeless(machines, inputs)
+                self._before[machines[0]] = self._homeless(machines, inputs, (), math.inf)
             before = self._before[machines[0]]
-            if not before or homeless(machines, inputs, [one], most=before) > before:
+            if not before or self._homeless(machines, inputs, [one], before) > before:
                 return False
         return True
-
-
-def homeless(
-    machines: Collection[str], inputs: RankingInputs, more: Sequence[Instance] = (), most: float = math.inf
-) -> int:
-    """Return how many instances of these machines find no place without them, after ``more``; ends above ``most``."""
-    profile, snapshot, counts = with_cordon(inputs.profile), inputs.snapshot.with_cordon(machines), list[int]()
-    for by_class, how in ((True, profile), (False, packing(profile))):
-        overlay = Overlay(inputs.ledger)
-        for _, sign, one in sorted(inputs.overlay.difference() if inputs.overlay else (), key=itemgetter(1)):
-            if sign > 0:
-                overlay.propose(one)
-            elif one.id in overlay:
-                overlay.leave(one.id)
-        for one in more:
-            overlay.propose(one)
-        held = {one.id: one for name in machines for one in overlay.held_on(name)}
-        lost = [one for one in held.values() if one.moving is None and one.labels.get(DAEMON) != "true"]
-        at = dataclasses.replace(inputs, overlay=overlay, snapshot=snapshot, profile=how)
-        groups = alike(lost, by_class=by_class, key=None if by_class else largest_first(inputs))
-        counts.append(_without_place(groups, at, most))
-        if counts[-1] == 0:
-            break
-    return min(counts)
-
-
-def _without_place(groups: Sequence[tuple[Request, list[Instance]]], at: RankingInputs, most: float) -> int:
-    """Place lost instances; return how many find no machine. Those that must be near others are tried once more."""
-    together = Counter((one.machine, one.cluster) for _, group in groups for one in group if one.cluster)
-    count, again = 0, list[tuple[Request, list[Instance]]]()
-    for request, group in groups:
-        rest = _unplaced(request, group, at, together)
-        if rest and request.affinity:
-            again.append((request, rest))
-        else:
-            count += len(rest)
-        if count > most:
-            return count
-    return count + sum(len(_unplaced(request, rest, at, together)) for request, rest in again)
-
-
-def _unplaced(
-    request: Request, group: Sequence[Instance], at: RankingInputs, together: Counter[tuple[str, str]]
-) -> list[Instance]:
-    """Place lost instances with equal requests; return those that find no machine."""
-    overlay, names = at.overlay, at.snapshot.names
-    assert overlay is not None
-    if len(group) < 2 or request.cluster or at.profile.ties != "name" or Decision(request, at).far:
-        return [one for one in group if not _placed(one, request, at, together)]
-    for one in group:
-        overlay.leave(one.id)
-    decision = Decision(request, at)
-    decision.evaluate()
-    rows = decision.place(len(group)).tolist()
-    for one, row in zip(group, rows, strict=False):
-        overlay.propose(moved_to(one, names[row], at.now_s))
-    for one in group[len(rows) :]:
-        overlay.propose(one)
-    return list(group[len(rows) :])
-
-
-def _placed(one: Instance, request: Request, at: RankingInputs, together: Counter[tuple[str, str]]) -> bool:
-    """Place a lost instance; return whether it found a machine: without others of its cluster, where it had none."""
-    overlay = at.overlay
-    assert overlay is not None
-    overlay.leave(one.id)
-    ranking = rank(request, at)
-    rows = ranking.best(1)
-    if one.cluster and rows.size:
-        apart = ranking.machines.tally(frozenset([("cluster", one.cluster)])) == 0
-        others = ranking.best_among(apart, 1)
-        rows = others if others.size or together[one.machine, one.cluster] < 2 else rows
-    overlay.propose(moved_to(one, ranking.machines.name(int(rows[0])), at.now_s) if rows.size else one)
-    return bool(rows.size)
 
 
 def with_cordon(profile: Profile) -> Profile:
@@ -366,37 +312,7 @@ def packing(profile: Profile) -> Profile:
     return dataclasses.replace(profile, scores=(WeightedScore(MostAllocated()),))
 
 
-Key = Callable[[Instance], tuple[float, ...]]
-
-
-def alike(
-    instances: Sequence[Instance], first: Collection[str] = (), *, by_class: bool, key: Key | None = None
-) -> list[tuple[Request, list[Instance]]]:
-    """Return the instances grouped by equal requests, the largest first; groups with one of ``first`` before them."""
-    groups: dict[bytes, tuple[Request, list[Instance]]] = {}
-    for instance in instances:
-        request = msgspec.structs.replace(as_request(instance), id="")
-        group = groups.setdefault(_encode(request), (request, []))
-        group[1].append(instance)
-    ordered = sorted(groups.values(), key=lambda group: (key or size)(group[1][0]), reverse=True)
-    ordered.sort(key=lambda group: all(one.id not in first for one in group[1]))
-    return sorted(ordered, key=lambda group: class_first(group[1][0])) if by_class else ordered
-
-
 def largest_first(inputs: RankingInputs) -> Key:
     """Return the sort key of the largest share."""
     parts = parts_of(inputs)
     return lambda one: (share_of(one.amounts, one.maxmemory, parts),)
-
-
-def class_first(instance: Instance) -> tuple[int, bool]:
-    """Return the sort key of the higher class, and of masters in it."""
-    return PRIORITY_CLASSES.index(instance.priority_class), instance.role != "master"
-
-
-def size(instance: Instance) -> tuple[float, ...]:
-    """Return the sort key of an instance: cpu, then memory; 0 where not given."""
-    return tuple(amount or 0.0 for amount in instance.amounts[:2])
-
-
-_encode = msgspec.json.Encoder().encode

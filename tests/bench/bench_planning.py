@@ -1,6 +1,7 @@
 """What plans over a large fleet cost: moves off hot machines, draining, emptying the cheapest, wanted instances, a mix.
 
     python -m tests.bench.bench_planning [--machines 5000] [--instances 100000] [--moves 500]
+    python -m tests.bench.bench_planning --survive machine    # a decision's time with it by that without, and no plans
 
 In processor time of one process, with the default profile and all filters, each from a snapshot and a ledger of which
 nothing is kept. Compared with bare numpy passes (mean, std, argmax) in the same run. Prints one JSON object; exit code
@@ -11,7 +12,7 @@ import json
 import sys
 import time
 from dataclasses import replace
-from statistics import median
+from statistics import fmean, median
 
 import numpy as np
 
@@ -19,8 +20,8 @@ from schemas.resources import RESOURCES
 from schemas.rpc.request import read_request
 from schemas.tables.window_table import Header, decode_table, encode_table
 from scorer.ledger.record.instance import Instance, as_request
-from scorer.ledger.view.view import LedgerView
-from scorer.placement.choosing.trial import Trial
+from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.placement.choosing.trial import Trial, ranked
 from scorer.planning.balance.by_overload import rebalance
 from scorer.planning.capacity.mix_room import mix_of, mix_room
 from scorer.planning.drain.consolidate import consolidate
@@ -80,12 +81,29 @@ def wanted(there, count):
     return found
 
 
+def with_survive(domain, snapshot, ledger, profile):
+    """Place instances in turn with and without survive, 100 a second; return the ratios of median and mean times."""
+    sides, times = (profile, replace(profile, name="survive", survive=domain)), ([], [])
+    tables = Tables()
+    for number in range(4_000):
+        request = read_request({"id": f"new-{number}", "cpu": 0.5, "memory": 1e9})
+        inputs = RankingInputs(snapshot, ledger, sides[number % 2], NOW_S + number / 100, tables)
+        begin = time.process_time()
+        chosen = ranked(request, inputs).chosen
+        times[number % 2].append(time.process_time() - begin)
+        ledger.apply(instance_of(request, chosen, inputs.now_s))
+    return {name: of(times[1][1:]) / of(times[0][1:]) for name, of in (("median", median), ("mean", fmean))}
+
+
 def main():
-    options = read_options(__doc__, machines=5_000, instances=100_000, moves=500)
+    options = read_options(__doc__, machines=5_000, instances=100_000, moves=500, survive="")
     hot = build_snapshot([hot_table(options.machines)], {}, {})
     snapshot = build_snapshot([fleet_table(options.machines)], {}, {})
     there = instances(snapshot.names, options.instances)
     ledger, profile = LedgerView(there), load_profiles().choose()
+    if options.survive:
+        sys.stdout.write(json.dumps(with_survive(options.survive, snapshot, ledger, profile)) + "\n")
+        return 0
     moving = replace(profile.rebalance, moves_max=options.moves, gain_min=1e-4, hour_max=0.0)
     rebalanced = replace(profile, rebalance=moving)
     names, requests = snapshot.names, wanted(there, 1000)

@@ -38,6 +38,7 @@ from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.limits import Limit, adds, mosts_in_script, scales_in_script
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import plan
+from scorer.placement.choosing.trial import ranked
 from scorer.placement.offers.placement import limits
 from scorer.placement.placer import CANDIDATES
 from scorer.ranking.explanation.explain import summary
@@ -45,7 +46,6 @@ from scorer.ranking.filters.fits import Fits
 from scorer.ranking.inputs import RankingInputs, by_class_filter
 from scorer.ranking.profiles.profile import PlacedFilter, Profile
 from scorer.ranking.rank import rank
-from scorer.ranking.survive import ranked
 from scorer.ranking.tables import Tables
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.snapshot import Snapshot

@@ -8,7 +8,7 @@ adding to the live view and removing again afterwards. After an exception, or on
 ledger that never was. The order of a machine's instances would change.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from scorer.ledger.record.facets import Avoiders, Facet, facets_of
 from scorer.ledger.record.instance import Instance, machines_of
@@ -128,6 +128,10 @@ class Overlay:
     def position(self) -> int:
         """The number of changes, including the view's."""
         return self._start + len(self.changes)
+
+    def changes_since(self, position: int) -> Sequence[Change]:
+        """Return the changes since a position of this overlay."""
+        return self.changes[position - self._start :]
 
 
 Readable = LedgerView | Overlay

@@ -18,10 +18,9 @@ import numpy as np
 from schemas.rpc.request import ID_DIGITS, InvalidRequest, Request
 from scorer.ledger.record.facets import Avoiders, Avoids, Facet, facets_of, rule_of
 from scorer.placement.choosing.steps import Steps, run_to_end
-from scorer.placement.choosing.trial import Trial, best_in
+from scorer.placement.choosing.trial import Trial, best_in, ranked
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.ranking import Ranking
-from scorer.ranking.survive import ranked
 from scorer.snapshot.arrays import Bools
 
 _TOGETHER_MAX = 8

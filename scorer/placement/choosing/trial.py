@@ -9,22 +9,27 @@ owns the overlay. Rejected: seven classes with these parts, each with its own wa
 the plans that commands make, since a batch of a query is a what-if, too.
 """
 
-from collections.abc import Callable, Collection, Iterable
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
+import msgspec
 import numpy as np
 
+from schemas.resources import PRIORITY_CLASSES
 from schemas.rpc.request import Request
-from scorer.ledger.record.instance import Instance, moved_to
+from scorer.ledger.record.instance import CLUSTER, DAEMON, PODS, Instance, as_request, moved_to
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.looked_at import why_ignored
-from scorer.ranking.rank import Decision, allowed
+from scorer.ranking.rank import Decision, allowed, rank
 from scorer.ranking.ranking import Ranking
-from scorer.ranking.survive import near, ranked
+from scorer.ranking.survive import Key, keep_room, largest_first, near, packing, with_cordon
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
 
@@ -103,6 +108,20 @@ class Trial:
             shared &= codes == (-1 if row is None else codes[row])
         return shared
 
+    def takes_pod(self, instance: Instance) -> Bools:
+        """Return [M]: for a pod the nodes of its own cluster with room for one more pod, else all machines."""
+        rules = self.snapshot.rules
+        clusters, cluster = rules.label(CLUSTER), instance.labels.get(CLUSTER)
+        if cluster not in clusters.values:
+            return np.ones(len(self.snapshot), np.bool_)
+        most = rules.label(PODS)
+        there: Bools = clusters.codes == clusters.values.index(cluster)
+        if not most.values:
+            return there
+        limits = np.array([*(float(one) if one.isdecimal() else np.inf for one in most.values), np.inf])
+        there &= self.counts() < limits[most.codes]
+        return there
+
     # ---- changing
 
     def propose(self, request: Request, machine: str, instance_id: str | None = None) -> None:
@@ -138,3 +157,168 @@ def best_in(ranking: Ranking, among: Among | None = None, otherwise: str = "") -
         return Found(ranking.machines.name(int(rows[0])))
     beside = f", none of them {otherwise}" if otherwise and ranking.feasible_count else ""
     return Found(None, summary(ranking) + beside)
+
+
+# ---- placing anew
+
+
+@dataclass(frozen=True)
+class Anew:
+    """An instance before the move, its target (None: no machine is feasible), and the reason if there is no target."""
+
+    instance: Instance
+    target: str | None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Apart:
+    """The condition on a target: no other instance of the cluster, equal labels of ``same``, room for a pod.
+
+    An instance that shares its machine with another of its cluster may do so again when no other target is feasible.
+    """
+
+    trial: Trial
+    same: Collection[str] = ()
+    together: Collection[str] = ()
+    """Ids of instances that share their machine with another of their cluster."""
+
+    def concerns(self, instance: Instance) -> bool:
+        """Return whether the instance has a cluster, or ``same`` names labels."""
+        return bool(self.same or instance.cluster or CLUSTER in instance.labels)
+
+    def allowed(self, instance: Instance, machines: Machines) -> Bools:
+        allowed = self.trial.sharing(instance.machine, self.same) & self.trial.takes_pod(instance)
+        if instance.cluster:
+            apart = allowed & (machines.tally(frozenset([("cluster", instance.cluster)])) == 0)
+            if instance.id not in self.together or (apart & machines.feasible).any():
+                allowed = apart
+        return allowed
+
+    def words(self, instance: Instance) -> str:
+        pods = [f"a node of {instance.labels[CLUSTER]!r} for one more pod"] if CLUSTER in instance.labels else []
+        parts = [f"without another instance of cluster {instance.cluster!r}"] if instance.cluster else []
+        parts += [f"with the {key} of {instance.machine}" for key in self.same]
+        return " and ".join(parts + pods)
+
+
+def place_alike(
+    request: Request, group: Sequence[Instance], trial: Trial, condition: Apart | None, *, gone: bool = False
+) -> list[Anew]:
+    """Place instances that have equal requests: together, or one by one where that is not possible."""
+    bound = condition if condition is not None and condition.concerns(group[0]) else None
+    if len(group) > 1 and bound is None:
+        for instance in group:
+            trial.leave(instance.id)
+        targets = trial.together(request, len(group))
+        for instance, target in zip(group, targets or [None] * len(group), strict=True):
+            _put(instance, target, trial, gone=gone)
+        if targets is not None:
+            why = trial.best(request).why if None in targets else ""
+            return [Anew(one, at, "" if at else why) for one, at in zip(group, targets, strict=True)]
+    placed = []
+    for instance in group:
+        trial.leave(instance.id)
+        found = best_for(instance, request, trial, condition)
+        _put(instance, found.machine, trial, gone=gone)
+        placed.append(Anew(instance, found.machine, found.why))
+    return placed
+
+
+def best_for(
+    instance: Instance, request: Request, trial: Trial, condition: Apart | None, shut: Collection[str] = ()
+) -> Found:
+    """Return the best machine for an instance under its condition; none of the machines in ``shut``."""
+    bound = condition if condition is not None and condition.concerns(instance) else None
+    if bound is None and not shut:
+        return trial.best(request)
+
+    def allowed(machines: Machines) -> Bools:
+        found = np.ones(len(machines), np.bool_) if bound is None else bound.allowed(instance, machines).copy()
+        found[[trial.snapshot.roster.index[name] for name in shut]] = False
+        return found
+
+    return trial.best(request, allowed, bound.words(instance) if bound is not None else "tried before")
+
+
+def _put(instance: Instance, target: str | None, trial: Trial, *, gone: bool) -> None:
+    """Put the instance on its target or, without one, back on its machine, for the instances placed after it."""
+    if target is not None:
+        trial.move(instance, target)
+    elif not gone:
+        trial.put(instance)
+
+
+def ranked(request: Request, inputs: RankingInputs, count: int = 1) -> Ranking:
+    """Return the ranking less the machines that must keep room, for so many such instances; raises InvalidRequest."""
+    ranking = rank(request, inputs)
+    if inputs.profile.survive and ranking.feasible_count and (found := near(request, inputs, count)) is not None:
+        keep_room(ranking, found, inputs, homeless)
+    return ranking
+
+
+def homeless(
+    machines: Collection[str], inputs: RankingInputs, more: Sequence[Instance] = (), most: float = math.inf
+) -> int:
+    """Return how many instances of these machines find no place without them, after ``more``; ends above ``most``."""
+    spread, counts = with_cordon(inputs.profile), list[int]()
+    for how in (spread, packing(spread)):
+        trial = Trial(replace(inputs, overlay=Overlay(inputs.ledger), profile=how))
+        trial.cordon(machines)
+        for _, sign, one in sorted(inputs.overlay.difference() if inputs.overlay else (), key=itemgetter(1)):
+            if sign > 0:
+                trial.overlay.propose(one)
+            else:
+                trial.leave(one.id)
+        for one in more:
+            trial.overlay.propose(one)
+        held = {one.id: one for name in machines for one in trial.overlay.held_on(name)}
+        lost = [one for one in held.values() if one.moving is None and one.labels.get(DAEMON) != "true"]
+        condition, count, again = Apart(trial, together=side_by_side(lost)), 0, list[tuple[Request, list[Instance]]]()
+        for request, group in alike(lost, by_class=how is spread, key=None if how is spread else largest_first(inputs)):
+            rest = [one.instance for one in place_alike(request, group, trial, condition) if one.target is None]
+            if rest and request.affinity:  # its neighbours may come later
+                again.append((request, rest))
+            else:
+                count += len(rest)
+            if count > most:
+                break
+        else:
+            count += sum(one.target is None for each in again for one in place_alike(*each, trial, condition))
+        counts.append(count)
+        if not count:
+            break
+    return min(counts)
+
+
+def side_by_side(instances: Sequence[Instance]) -> frozenset[str]:
+    """Return the ids of instances that share their machine with another of their cluster."""
+    counts = Counter((one.machine, one.cluster) for one in instances if one.cluster)
+    return frozenset(one.id for one in instances if counts[one.machine, one.cluster] > 1)
+
+
+def alike(
+    instances: Sequence[Instance], first: Collection[str] = (), *, by_class: bool, key: Key | None = None
+) -> list[tuple[Request, list[Instance]]]:
+    """Return the instances grouped by equal requests, the largest first; groups with one of ``first`` before them."""
+    groups: dict[bytes, tuple[Request, list[Instance]]] = {}
+    for instance in instances:
+        request = msgspec.structs.replace(as_request(instance), id="")
+        group = groups.setdefault(_encode(request), (request, []))
+        group[1].append(instance)
+    ordered = sorted(groups.values(), key=lambda group: (key or size)(group[1][0]), reverse=True)
+    ordered.sort(key=lambda group: all(one.id not in first for one in group[1]))
+    return sorted(ordered, key=lambda group: class_first(group[1][0])) if by_class else ordered
+
+
+def class_first(instance: Instance) -> tuple[int, bool]:
+    """Return the sort key of the higher class, and of masters in it."""
+    return PRIORITY_CLASSES.index(instance.priority_class), instance.role != "master"
+
+
+def size(instance: Instance) -> tuple[float, ...]:
+    """Return the sort key of an instance: cpu, then memory; 0 where not given."""
+    return tuple(amount or 0.0 for amount in instance.amounts[:2])
+
+
+_encode = msgspec.json.Encoder().encode

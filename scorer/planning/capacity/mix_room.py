@@ -20,10 +20,9 @@ from schemas.rpc.request import Request
 from schemas.rpc.results import Refusal
 from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.view.view import instance_of
-from scorer.placement.choosing.trial import Trial
+from scorer.placement.choosing.trial import Trial, ranked
 from scorer.planning.capacity.room import room
 from scorer.ranking.explanation.refusals import refusals
-from scorer.ranking.survive import ranked
 from scorer.snapshot.arrays import Integers
 
 KINDS_MAX = 8

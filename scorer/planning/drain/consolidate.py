@@ -20,10 +20,9 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import DAEMON, as_request
-from scorer.placement.choosing.trial import Trial
-from scorer.planning.anew import Anew, Apart, goes_first, stranded
+from scorer.placement.choosing.trial import Anew, Apart, Trial
+from scorer.planning.anew import goes_first, stranded
 from scorer.planning.balance.scene import Scene, scene_of
-from scorer.planning.candidates import takes_pod
 from scorer.planning.drain.drain import Drained, why_it_stays
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.machines.machines import Machines
@@ -167,7 +166,7 @@ class _Emptying:
         after, below = self.loads.with_one(*self._use(place))
         cool = below & (after <= OVERLOAD_MAX) & self.scene.fresh
         cool[row] = False
-        cool &= takes_pod(self.trial, instance)
+        cool &= self.trial.takes_pod(instance)
 
         def among(machines: Machines) -> Bools:
             return cool & self._apart.allowed(instance, machines) if self._apart.concerns(instance) else cool

@@ -4,16 +4,15 @@ The machines count as cordoned, so that none of them is a target. An instance wi
 for those after it. Where some have none, all are placed once more with those first; the try that moves more counts.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from scorer.ledger.record.instance import DAEMON, MOVABLE, Instance
-from scorer.placement.choosing.trial import Trial
-from scorer.planning.anew import Anew, Apart, place_anew
+from scorer.placement.choosing.trial import Anew, Apart, Trial, class_first, side_by_side
+from scorer.planning.anew import place_anew
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.survive import class_first, largest_first, packing, with_cordon
+from scorer.ranking.survive import largest_first, packing, with_cordon
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def drain(
     stays = {one.id: why for one in instances if (why := why_it_stays(one, force=force or lost))}
     free = [one for one in instances if one.id not in stays]
 
-    profile, together = with_cordon(inputs.profile), _together(instances)
+    profile, together = with_cordon(inputs.profile), side_by_side(instances)
 
     def placed(how: Profile, upper: Sequence[Instance], first: Collection[str] = ()) -> list[Anew]:
         """Place some in one way, the others after them."""
@@ -98,9 +97,3 @@ def why_it_stays(instance: Instance, *, force: bool = False) -> str:
     if instance.labels.get(MOVABLE) == "false" and not force:
         return f"its label {MOVABLE}=false says that it stays (--force moves it)"
     return ""
-
-
-def _together(instances: Sequence[Instance]) -> frozenset[str]:
-    """Return the ids of instances that share their machine with another of their cluster."""
-    counts = Counter((one.machine, one.cluster) for one in instances if one.cluster)
-    return frozenset(one.id for one in instances if counts[one.machine, one.cluster] > 1)

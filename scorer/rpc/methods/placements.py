@@ -10,10 +10,10 @@ from schemas.rpc.envelope import Query
 from schemas.rpc.request import Request, read_request
 from schemas.rpc.results import PlaceResult, RankResult
 from scorer.metrics import Metrics
+from scorer.placement.choosing import trial
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import GONE, Late, Placement
 from scorer.placement.placer import Placing
-from scorer.ranking import survive
 from scorer.ranking.explanation.explain import answer, best_first, candidates, told
 from scorer.ranking.profiles.looked_at import check_looked_at
 from scorer.ranking.profiles.profile_rule import with_rules
@@ -124,4 +124,4 @@ def ranked(params: dict[str, Any], current: Current, most: float) -> RankResult:
     check_looked_at([request], profile)
     if (machines if request.explain else min(request.top, machines)) > most:
         raise ForPlanners("rank")
-    return answer(survive.ranked(request, current.ranking(profile)))
+    return answer(trial.ranked(request, current.ranking(profile)))
