@@ -24,11 +24,10 @@ from scorer.client.call import read
 from scorer.client.log import _Entry
 from scorer.commands.instances.why import _object_in
 from scorer.commands.planning.wanted_file import read_wanted
-from scorer.kubernetes.evictor.rules import read_evicted_pod
 from scorer.kubernetes.extender.protocol import read_args, read_binding
 from scorer.kubernetes.nodes_body import read_node, read_nodes
 from scorer.kubernetes.pods_api import _read_bookmark, _read_event
-from scorer.kubernetes.pods_body import UNREADABLE, read_list, read_pod
+from scorer.kubernetes.pods_body import read_list, read_pod
 from scorer.ledger.store.reconcile import InventoryError, read_inventory
 from scorer.ledger.store.scripts import _is_record
 from scorer.live.loader import Loader
@@ -105,15 +104,14 @@ READERS = {
     "the state of rounds": (lambda raw: rounds_of(Rebalancing(), 60.0, raw.decode()), (ValueError,)),
     "an inventory": (lambda raw: read_inventory(raw.decode()), (InventoryError,)),
     "wanted instances": (lambda raw: read_wanted(raw.decode()), (ValueError,)),
-    "a list of pods": (read_list, UNREADABLE),
-    "a pod": (read_pod, UNREADABLE),
-    "an evicted pod": (read_evicted_pod, UNREADABLE),
-    "a list of nodes": (read_nodes, UNREADABLE),
-    "a node": (read_node, UNREADABLE),
-    "an event of a watch": (_read_event, UNREADABLE),
-    "a bookmark": (_read_bookmark, UNREADABLE),
-    "a scheduler's question": (read_args, UNREADABLE),
-    "a scheduler's binding": (read_binding, UNREADABLE),
+    "a list of pods": (read_list, (msgspec.DecodeError,)),
+    "a pod": (read_pod, (msgspec.DecodeError,)),
+    "a list of nodes": (read_nodes, (msgspec.DecodeError,)),
+    "a node": (read_node, (msgspec.DecodeError,)),
+    "an event of a watch": (_read_event, (msgspec.DecodeError,)),
+    "a bookmark": (_read_bookmark, (msgspec.DecodeError,)),
+    "a scheduler's question": (read_args, (msgspec.DecodeError,)),
+    "a scheduler's binding": (read_binding, (msgspec.DecodeError,)),
     "Prometheus' answer": (lambda raw: node_exporter.read_answer(raw, ""), (UnreadableError,)),
     "OTLP": (otel.read_points, (UnreadableError,)),
     "Telegraf's metric": (telegraf.read_points, (UnreadableError,)),

@@ -28,18 +28,18 @@ import tarfile
 import time
 from collections.abc import Callable, Container, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException
 from importlib.util import find_spec
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from types import CodeType
 from typing import Any
 from urllib.parse import urlsplit
 
 from schemas.messages.process import KINDS, Process
-from schemas.process.connections import answer_whole
+from schemas.process.connections import http_connection
+from schemas.values.read_json import read_json
 
 _PAGE_S = 2.0
 _PAGE_BYTES = 8 << 20
@@ -66,25 +66,17 @@ _LABELS = frozenset(("code", "kind", "le", "method", "partition", "plugin", "qua
 """The labels whose values are ours."""
 _SERIES = re.compile(r"((?:windward|process|python)_[a-z0-9_]+)(?:\{(.*)\})? (-?[\d.e+-]+|NaN|[+-]Inf)")
 _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
-_LINE = re.compile(r"(?:^|: )at=(\d{4}-[\dT:.Z-]+) level=([a-z]+) event=([a-z_]+(?:\.[a-z_]+)+)(?= |$)(.*)")
-_PAIR = re.compile(r' ([a-z_]+)=("(?:[^"\\]|\\.)*"|\S*)')
+_PAIR = re.compile(r'(?:^|[ {])"?([a-z_]+)"?(?:=|: )("(?:[^"\\]|\\.)*"|[^\s,}]*)')
+"""Of a line in logfmt or JSON."""
+_HEAD = re.compile(r"at=\d{4}-[\dT:.Z-]+ level=[a-z]+ event=[a-z_]+(?:\.[a-z_]+)+")
 HIDDEN = "***"
 
 
 @cache
 def _own_words() -> frozenset[str]:
-    """Return every word of the texts in the modules that make findings."""
-    found: set[str] = set()
-    waiting: list[Any] = [find_spec(name).loader.get_code(name) for name in _SOURCES]  # type: ignore[union-attr]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            found.update(_TOKEN.findall(one))
-        elif isinstance(one, CodeType):
-            waiting += one.co_consts
-        elif isinstance(one, tuple | frozenset):
-            waiting += one
-    return frozenset(found)
+    """Return every word in the source of the modules that make findings."""
+    sources = (find_spec(name).loader.get_source(name) for name in _SOURCES)  # type: ignore[union-attr]
+    return frozenset(word for source in sources for word in _TOKEN.findall(source))
 
 
 def own_words(text: str) -> str:
@@ -130,22 +122,12 @@ def events_of(log: str) -> str:
     at=2026-01-01T00:00:00.000Z level=info event=a.b n=2
     """
     lines = []
-    for found in filter(None, map(_LINE.search, map(_as_logfmt, log.splitlines()))):
-        at, level, event, rest = found.groups()
-        pairs = [(name, value) for name, value in _PAIR.findall(rest) if _NUMBER.fullmatch(value)]
-        kept = "".join(f" {name}={value}" for name, value in pairs if not _SECRET_NAME.search(name))
-        lines.append(f"at={at} level={level} event={event}{kept}\n")
+    for pairs in map(_PAIR.findall, log.splitlines()):
+        head = " ".join(f"{name}={value}" for name, value in pairs[:3]).replace('"', "")
+        numbers = [(name, value) for name, value in pairs[3:] if _NUMBER.fullmatch(value)]
+        kept = "".join(f" {name}={value}" for name, value in numbers if not _SECRET_NAME.search(name))
+        lines += [f"{head}{kept}\n"] * bool(_HEAD.fullmatch(head))
     return "".join(lines)
-
-
-def _as_logfmt(line: str) -> str:
-    try:
-        return " ".join(
-            f"{name}={json.dumps(value)}" if name not in ("at", "level", "event") else f"{name}={value}"
-            for name, value in json.loads(line[line.index("{") :]).items()
-        )
-    except (ValueError, AttributeError, RecursionError):
-        return line
 
 
 def plain_settings(settings: Any) -> dict[str, Any]:
@@ -193,28 +175,21 @@ def _page(one: Process, page: str, names: Container[str]) -> str:
         base = own_page(one)
         if base is None:
             return "its address is not one of its own host: it was not asked\n"
-        status, text = _get(base, page)
+        parts, until_s = urlsplit(base), time.monotonic() + _PAGE_S
+        made = http_connection(parts.netloc, None, _PAGE_S, lambda: until_s, tls=parts.scheme == "https")
+        with contextlib.closing(made) as connection:
+            connection.request("GET", f"/{page}")
+            answer = connection.getresponse()
+            text = answer.read(_PAGE_BYTES)
+        if answer.status not in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):  # no redirect is followed
+            return f"not read: status {answer.status}\n"
+        return (
+            series_of(text.decode(errors="replace"))
+            if page == "metrics"
+            else as_json(numbers_of(read_json(text), names))
+        )
     except (OSError, ValueError, HTTPException) as error:
         return f"not read: {type(error).__name__}\n"
-    if status not in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
-        return f"not read: status {status}\n"
-    if page == "metrics":
-        return series_of(text)
-    try:
-        return as_json(numbers_of(json.loads(text), names))
-    except (ValueError, RecursionError):
-        return "not read: no JSON\n"
-
-
-def _get(base: str, page: str) -> tuple[int, str]:
-    """Return status and text of a page; no redirect is followed. A page that is not whole in time is an error."""
-    parts, until_s = urlsplit(base), time.monotonic() + _PAGE_S
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    with contextlib.closing(kind(parts.hostname or "", parts.port, timeout=_PAGE_S)) as connection:
-        answer_whole(connection, lambda: until_s)
-        connection.request("GET", f"/{page}")
-        answer = connection.getresponse()
-        return answer.status, answer.read(_PAGE_BYTES).decode(errors="replace")
 
 
 def own_page(one: Process) -> str | None:
@@ -235,21 +210,23 @@ def _addresses(host: str) -> set[IPv4Address | IPv6Address]:
 
 def logs_of(folder: Path, run: Callable[..., Any] = subprocess.run) -> dict[str, str]:
     """Return the ends of the logs in a local stack's folder, and of the units' in the journal, by file name."""
-    found = {}
-    for path in sorted(folder.glob("*.log")):
-        try:
-            with path.open("rb") as file:
-                file.seek(max(0, path.stat().st_size - _LOG_BYTES))
-                found[f"logs/{path.name}"] = events_of(file.read().decode(errors="replace"))
-        except OSError as error:
-            found[f"logs/{path.name}"] = f"not read: {type(error).__name__}\n"
     command = ["journalctl", "--unit=windward-*", f"--lines={_JOURNAL_LINES}", "--no-pager", "--output=short-iso"]
-    try:
-        said = run(command, capture_output=True, text=True, errors="replace", timeout=_JOURNAL_S, check=False)
-        found["logs/journal.txt"] = events_of(said.stdout)
-    except (OSError, subprocess.SubprocessError) as error:
-        found["logs/journal.txt"] = f"not read: {type(error).__name__}\n"
+    reading = {"text": True, "errors": "replace", "timeout": _JOURNAL_S}
+    reads: dict[str, Callable[[], str]] = {path.name: partial(_end_of, path) for path in sorted(folder.glob("*.log"))}
+    reads["journal.txt"] = lambda: run(command, capture_output=True, check=False, **reading).stdout
+    found = {}
+    for name, read in reads.items():
+        try:
+            found[f"logs/{name}"] = events_of(read())
+        except (OSError, subprocess.SubprocessError) as error:
+            found[f"logs/{name}"] = f"not read: {type(error).__name__}\n"
     return found
+
+
+def _end_of(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _LOG_BYTES))
+        return file.read().decode(errors="replace")
 
 
 def as_json(value: Any) -> str:

@@ -10,6 +10,7 @@ import io
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import parse_qs, urlsplit
@@ -255,12 +256,19 @@ class PipelineSettings(KafkaSettings, WindowsSettings):
         WindowsSettings.__post_init__(self)
 
 
-def answer_whole(connection: HTTPConnection, until_s: Callable[[], float]) -> None:
-    """Bound the time of each whole answer over HTTP, header and body; a later one raises TimeoutError.
+def http_connection(
+    host: str, port: int | None, timeout_s: float, until_s: Callable[[], float], *, tls: bool,
+    context: ssl.SSLContext | None = None,
+) -> HTTPConnection:  # fmt: skip
+    """Return a connection that opens with the first request, with a time for each whole answer, header and body.
 
-    A connection's own timeout applies to each read, so a server that sends a byte a second would hold its thread for
-    ever. ``until_s`` is called when an answer begins, and returns its end by `time.monotonic`.
+    Its timeout applies to each read, so a server that sends a byte a second would hold its thread for ever. ``until_s``
+    is called when an answer begins, and returns its end by `time.monotonic`: then TimeoutError is raised.
     """
+    from http.client import HTTPConnection, HTTPSConnection
+
+    made = partial(HTTPSConnection, context=context) if tls else HTTPConnection
+    connection = made(host, port, timeout=timeout_s)
     kind = connection.response_class
 
     def answer(sock: Any, **options: Any) -> HTTPResponse:
@@ -269,6 +277,7 @@ def answer_whole(connection: HTTPConnection, until_s: Callable[[], float]) -> No
         return found
 
     connection.response_class = answer  # type: ignore[assignment]
+    return connection
 
 
 class _Timed(io.RawIOBase):

@@ -9,17 +9,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from schemas.values.read_json import read_as
-from scorer.kubernetes.pods_api import LINE_MAX, ApiServer
-from scorer.kubernetes.pods_body import UNREADABLE
+from schemas.values.read_json import read_or
+from scorer.kubernetes.pods_api import LINE_MAX, ApiError, ApiServer
+from scorer.kubernetes.pods_body import OnePod, Pod
 
 ANSWER_S = 3.0
 """How long an answer of the API server may take."""
 RETRY_S_MAX = 3600.0
-
-
-class NoAnswer(Exception):
-    """The API server has not answered a request."""
 
 
 class _Done(msgspec.Struct, rename="camel"):
@@ -57,18 +53,36 @@ class Calls:
     def post(self, path: str, body: bytes) -> Answer:
         """Return the answer to a POST; a success that does not come from the API server counts as no answer.
 
-        Raises NoAnswer.
+        Raises ApiError.
         """
         answer = self.call("POST", path, body)
-        try:
-            if answer.status < http.client.BAD_REQUEST:
-                read_as(answer.body, _Done)
-        except UNREADABLE:
-            raise NoAnswer(f"not of the API server: {answer.said}") from None
+        if answer.status < http.client.BAD_REQUEST and read_or(answer.body, _Done, None) is None:
+            raise ApiError(f"not of the API server: {answer.said}")
         return answer
 
+    def evict(self, pod: Pod, *, dry_run: bool) -> Answer:
+        """Request the eviction of this pod, and of no other with its name, within its disruption budgets.
+
+        Reference: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/. Raises ApiError.
+        """
+        about = pod.metadata
+        options = {"preconditions": {"uid": about.uid}} | ({"dryRun": ["All"]} if dry_run else {})
+        body = {
+            "apiVersion": "policy/v1", "kind": "Eviction", "deleteOptions": options,
+            "metadata": {"name": about.name, "namespace": about.namespace},
+        }  # fmt: skip
+        return self.post(pod_path(about.namespace, about.name, "/eviction"), msgspec.json.encode(body))
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        """Return a pod, None where there is none. Raises ApiError."""
+        answer = self.call("GET", pod_path(namespace, name))
+        pod = read_or(answer.body, OnePod, None) if answer.status == http.client.OK else None
+        if pod is None and answer.status != http.client.NOT_FOUND:
+            raise ApiError(f"not a pod: {answer.said}")
+        return pod
+
     def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Return an answer. A connection may be closed at this moment, so a GET is tried twice. Raises NoAnswer."""
+        """Return an answer. A connection may be closed at this moment, so a GET is tried twice. Raises ApiError."""
         for again in (method == "GET", False):
             connection = self._connection()
             try:
@@ -83,7 +97,7 @@ class Calls:
                 connection.close()
                 del self._own.connection
                 if not again:
-                    raise NoAnswer(f"{type(error).__name__}: {error}") from None
+                    raise ApiError(f"{type(error).__name__}: {error}") from None
         raise AssertionError
 
     def _connection(self) -> http.client.HTTPConnection:

@@ -11,7 +11,8 @@ from schemas.messages.sample import check_machine_id
 from schemas.resources import CPU, MEMORY, RESOURCES
 from schemas.values.numbers import Amount
 from schemas.values.quantity import parse_quantity
-from scorer.kubernetes.pods_body import Amounts, Page, Said
+from schemas.values.read_json import reader
+from scorer.kubernetes.pods_body import Amounts, Body, Page, Said
 from scorer.ledger.record.instance import CLUSTER, PODS
 
 _EFFECTS: Mapping[str, str] = {"NoSchedule": "refuse", "NoExecute": "refuse", "PreferNoSchedule": "avoid"}
@@ -22,35 +23,31 @@ NO_EXECUTE = ":NoExecute"
 _COUNTED = (RESOURCES[CPU], RESOURCES[MEMORY])
 
 
-class _Body(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """A part of a body; fields that are not declared are ignored."""
-
-
-class NodeMeta(_Body, frozen=True):
+class NodeMeta(Body, frozen=True):
     name: Said
     resource_version: Said
     labels: dict[str, str] | None = None
 
 
-class NodeTaint(_Body, frozen=True):
+class NodeTaint(Body, frozen=True):
     key: Said
     effect: Said
     value: str = ""
 
 
-class NodeSpec(_Body, frozen=True):
+class NodeSpec(Body, frozen=True):
     unschedulable: bool = False
     taints: tuple[NodeTaint, ...] | None = None
 
 
-class NodeStatus(_Body, frozen=True):
+class NodeStatus(Body, frozen=True):
     """A node's capacity, and the part that pods may request."""
 
     capacity: Amounts | None = None
     allocatable: Amounts | None = None
 
 
-class Node(_Body, frozen=True):
+class Node(Body, frozen=True):
     metadata: NodeMeta
     spec: NodeSpec
     status: NodeStatus
@@ -67,10 +64,8 @@ class NodeList(Page[Node], frozen=True):
     kind: Literal["NodeList"]
 
 
-read_nodes = msgspec.json.Decoder(NodeList).decode
-"""Return the page in an answer. Raises one of `scorer.kubernetes.pods_body.UNREADABLE`."""
-read_node = msgspec.json.Decoder(OneNode).decode
-"""Return the node in a body. Raises one of `scorer.kubernetes.pods_body.UNREADABLE`."""
+read_nodes = reader(NodeList)
+read_node = reader(OneNode)
 
 
 def rules_of(node: Node, cluster: str) -> OperatorFacts:

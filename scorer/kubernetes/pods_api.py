@@ -21,9 +21,10 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from schemas.process.connections import answer_whole
+from schemas.process.connections import http_connection
+from schemas.values.read_json import reader
 from scorer.kubernetes.nodes_body import Node, read_node, read_nodes
-from scorer.kubernetes.pods_body import UNREADABLE, Bookmark, Page, Pod, read_list, read_pod
+from scorer.kubernetes.pods_body import Bookmark, Page, Pod, read_list, read_pod
 
 PAGE = 500
 """Objects a page of a list."""
@@ -70,8 +71,8 @@ class _Event(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
-_read_event = msgspec.json.Decoder(_Event).decode
-_read_bookmark = msgspec.json.Decoder(Bookmark).decode
+_read_event = reader(_Event)
+_read_bookmark = reader(Bookmark)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,12 +87,7 @@ class ApiServer:
 
     def connection(self, timeout_s: float, until_s: Callable[[], float]) -> http.client.HTTPConnection:
         """Return a connection that opens with the first request; ``until_s``: when the whole answer must be there."""
-        if self.tls is None:
-            found = http.client.HTTPConnection(self.host, self.port, timeout=timeout_s)
-        else:
-            found = http.client.HTTPSConnection(self.host, self.port, timeout=timeout_s, context=self.tls)
-        answer_whole(found, until_s)
-        return found
+        return http_connection(self.host, self.port, timeout_s, until_s, tls=self.tls is not None, context=self.tls)
 
     def headers(self) -> dict[str, str]:
         """Return the headers of a request, with the token as its file has it now."""
@@ -106,7 +102,7 @@ class ApiServer:
             (body,) = self._lines(of.path, query, self.silent_s, whole=True)
             try:
                 page = of.read_list(body)
-            except UNREADABLE as error:
+            except msgspec.DecodeError as error:
                 raise ApiError(f"what it answers is no list: {error}: {body[:200]!r}") from None
             if version not in ("", page.metadata.resource_version):
                 raise ApiError(f"a page of version {page.metadata.resource_version!r} in a list of {version!r}")
@@ -134,7 +130,7 @@ class ApiServer:
                 if event.type == "ERROR":
                     raise ApiError(f"the watch ended: {bytes(event.object)[:200]!r}")
                 yield event.type, (_read_bookmark if event.type == "BOOKMARK" else of.read_one)(event.object)
-            except UNREADABLE as error:
+            except msgspec.DecodeError as error:
                 raise ApiError(f"an event that cannot be read: {error}") from None
 
     def _lines(

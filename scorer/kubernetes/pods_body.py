@@ -12,9 +12,8 @@ from typing import Annotated, Generic, Literal, TypeVar
 import msgspec
 
 from schemas.values.quantity import parse_quantity
+from schemas.values.read_json import reader
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""The errors for a body that cannot be read."""
 Said = Annotated[str, msgspec.Meta(min_length=1)]
 """A text that is never left out."""
 Amounts = dict[str, str | float]
@@ -27,17 +26,17 @@ _COUNTED = ("cpu", "memory", NIC)
 Listed = TypeVar("Listed")
 
 
-class _Body(msgspec.Struct, frozen=True, rename="camel", gc=False):
+class Body(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """A part of a body; fields that are not declared are ignored. An empty list in Go may be null."""
 
 
-class Owner(_Body, frozen=True):
+class Owner(Body, frozen=True):
     kind: Said
     name: Said
     controller: bool | None = None
 
 
-class Meta(_Body, frozen=True):
+class Meta(Body, frozen=True):
     name: Said
     namespace: Said
     uid: Said
@@ -45,23 +44,24 @@ class Meta(_Body, frozen=True):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: tuple[Owner, ...] | None = None
+    deletion_timestamp: str | None = None
 
 
-class Amounted(_Body, frozen=True):
+class Amounted(Body, frozen=True):
     """The requests of a container or a whole pod."""
 
     requests: Amounts | None = None
     limits: Amounts | None = None
 
 
-class ContainerPort(_Body, frozen=True):
+class ContainerPort(Body, frozen=True):
     """A port of a container; ``host_port`` 0: none on the host."""
 
     container_port: int = 0
     host_port: int = 0
 
 
-class Container(_Body, frozen=True):
+class Container(Body, frozen=True):
     """A container; one that starts first and goes on running (``restart_policy`` Always) is a sidecar."""
 
     name: str = ""
@@ -70,13 +70,13 @@ class Container(_Body, frozen=True):
     ports: tuple[ContainerPort, ...] | None = None
 
 
-class NodeRequirement(_Body, frozen=True):
+class NodeRequirement(Body, frozen=True):
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] | None = None
 
 
-class Selecting(_Body, frozen=True):
+class Selecting(Body, frozen=True):
     """Requirements that hold together: on labels, and on fields of a node."""
 
     match_labels: dict[str, str] | None = None
@@ -84,17 +84,17 @@ class Selecting(_Body, frozen=True):
     match_fields: tuple[NodeRequirement, ...] | None = None
 
 
-class NodeSelector(_Body, frozen=True):
+class NodeSelector(Body, frozen=True):
     """Terms of which one holds."""
 
     node_selector_terms: tuple[Selecting, ...] | None = None
 
 
-class NodeAffinity(_Body, frozen=True):
+class NodeAffinity(Body, frozen=True):
     required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
 
-class PodTerm(_Body, frozen=True):
+class PodTerm(Body, frozen=True):
     """A term on other pods, and the node label by whose values nearness is defined."""
 
     topology_key: str = ""
@@ -105,7 +105,7 @@ class PodTerm(_Body, frozen=True):
     mismatch_label_keys: tuple[str, ...] | None = None
 
 
-class PodAffinity(_Body, frozen=True):
+class PodAffinity(Body, frozen=True):
     """Which pods a pod must be near, or far from."""
 
     required: tuple[PodTerm, ...] | None = msgspec.field(
@@ -113,33 +113,33 @@ class PodAffinity(_Body, frozen=True):
     )
 
 
-class PodAffinities(_Body, frozen=True):
+class PodAffinities(Body, frozen=True):
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
-class PodToleration(_Body, frozen=True):
+class PodToleration(Body, frozen=True):
     key: str = ""
     operator: str = ""
     value: str = ""
     effect: str = ""
 
 
-class SpreadConstraint(_Body, frozen=True):
+class SpreadConstraint(Body, frozen=True):
     """A spread constraint of a pod; only whether it is required is read."""
 
     when_unsatisfiable: str = ""
 
 
-class Volume(_Body, frozen=True):
+class Volume(Body, frozen=True):
     """A volume of a pod; data on the node's own disk is lost when the pod leaves."""
 
     empty_dir: dict[str, msgspec.Raw] | None = None
     host_path: dict[str, msgspec.Raw] | None = None
 
 
-class Spec(_Body, frozen=True):
+class Spec(Body, frozen=True):
     containers: tuple[Container, ...]
     node_name: str = ""
     priority: int | None = None
@@ -157,7 +157,7 @@ class Spec(_Body, frozen=True):
     volumes: tuple[Volume, ...] | None = None
 
 
-class ContainerStatus(_Body, frozen=True):
+class ContainerStatus(Body, frozen=True):
     """A container's current resources, which differ from its requests while it is resized."""
 
     name: str = ""
@@ -165,12 +165,12 @@ class ContainerStatus(_Body, frozen=True):
     allocated_resources: Amounts | None = None
 
 
-class Condition(_Body, frozen=True):
+class Condition(Body, frozen=True):
     type: str = ""
     reason: str = ""
 
 
-class Status(_Body, frozen=True):
+class Status(Body, frozen=True):
     """The current state of a pod; while the whole pod is resized, also its current resources."""
 
     phase: str = ""
@@ -183,7 +183,7 @@ class Status(_Body, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] | None = None
 
 
-class Pod(_Body, frozen=True):
+class Pod(Body, frozen=True):
     metadata: Meta
     spec: Spec
     status: Status
@@ -198,20 +198,20 @@ class OnePod(Pod, frozen=True):
     api_version: Literal["v1"]
 
 
-class ListMeta(_Body, frozen=True):
+class ListMeta(Body, frozen=True):
     """The metadata of a list: a watch begins at its version; ``continue_`` is the token of the next page."""
 
     resource_version: Said
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class Bookmark(_Body, frozen=True):
+class Bookmark(Body, frozen=True):
     """An event that carries only a version."""
 
     metadata: ListMeta
 
 
-class Page(_Body, Generic[Listed], frozen=True):
+class Page(Body, Generic[Listed], frozen=True):
     """A page of a list, or all of it."""
 
     kind: str
@@ -224,10 +224,8 @@ class PodList(Page[Pod], frozen=True):
     kind: Literal["PodList"]
 
 
-read_list = msgspec.json.Decoder(PodList).decode
-"""Return the page in an answer. Raises one of `UNREADABLE`."""
-read_pod = msgspec.json.Decoder(OnePod).decode
-"""Return the pod in a body. Raises one of `UNREADABLE`."""
+read_list = reader(PodList)
+read_pod = reader(OnePod)
 
 
 def requests_of(pod: Pod) -> dict[str, float]:

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
-from schemas.process.connections import answer_whole
+from schemas.process.connections import http_connection
 from streams.bridge.formats.interfaces import NOT_PHYSICAL
 from streams.bridge.formats.node_exporter import Value, name_of, points, query_of, read_answer, read_page
 from streams.bridge.formats.points import Point, UnreadableError
@@ -114,13 +114,9 @@ class Page:
     def _get(self, form: str) -> bytes:
         parts = urlsplit(self.url)
         if self._connection is None:
-            if parts.scheme == "https":
-                self._connection = http.client.HTTPSConnection(
-                    parts.netloc, timeout=self.how.timeout_s, context=self.how.credentials.context
-                )
-            else:
-                self._connection = http.client.HTTPConnection(parts.netloc, timeout=self.how.timeout_s)
-            answer_whole(self._connection, lambda: self._until_s)
+            tls, context = parts.scheme == "https", self.how.credentials.context
+            ends = (self.how.timeout_s, lambda: self._until_s)
+            self._connection = http_connection(parts.netloc, None, *ends, tls=tls, context=context)
         path = parts.path + (f"?{parts.query}" if parts.query else "")
         headers = {"Content-Type": "application/x-www-form-urlencoded"} if form else {}
         if self.how.credentials.authorization:

@@ -19,7 +19,6 @@ from schemas.messages.proposal import MoveProposal, write_proposal
 from schemas.names import Names
 from scorer.client import Client
 from scorer.kubernetes.api_calls import Calls
-from scorer.kubernetes.evictor.eviction import Evictions
 from scorer.kubernetes.holds import hold_id
 from scorer.kubernetes.pods_api import ApiServer
 from scorer.ledger.store.scripts import Ledger
@@ -169,9 +168,8 @@ def test_another_pod_of_the_name_is_not_evicted(scene):
     tls = ssl.create_default_context(cafile=authority)
     api = ApiServer(host=LOOPBACK, port=scene.cluster.port, tls=tls, token_file=Path(token))
     calls = Calls(api)
-    evictions = Evictions(calls)
-    now = evictions.pod("default", "db-0")
+    now = calls.pod("default", "db-0")
     before = msgspec.structs.replace(now, metadata=msgspec.structs.replace(now.metadata, uid=uid))
-    assert evictions.evict(before, dry_run=False).status == http.client.CONFLICT
+    assert calls.evict(before, dry_run=False).status == http.client.CONFLICT
     assert not scene.cluster.is_ending("db-0")
     calls._connection().close()

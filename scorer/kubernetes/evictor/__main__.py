@@ -12,7 +12,6 @@ from schemas.process.signals import Stop
 from schemas.process.version import product_version
 from scorer.client import Client
 from scorer.kubernetes.api_calls import Calls
-from scorer.kubernetes.evictor.eviction import Evictions
 from scorer.kubernetes.evictor.evictor import Evictor, How, Proposals
 from scorer.kubernetes.evictor.metrics import Metrics
 from scorer.kubernetes.evictor.rules import Rates
@@ -57,11 +56,10 @@ SETTINGS = EvictorSettings
 
 def build(settings: EvictorSettings, environ: Mapping[str, str]) -> Process:
     how = How(settings.reading, settings.apply, settings.hold, settings.backoff, settings.not_namespaces)
-    evictions = Evictions(Calls(settings.api(environ)))
     metrics, wire = Metrics(product_version()), Wire(settings.redis_arguments())
     scorer = Client(prefix=settings.prefix, **settings.redis_arguments())
     rates = Rates(settings.hour_max, settings.at_once)
-    evictor = Evictor(Proposals(wire, settings.names), scorer, evictions, rates, how, metrics)
+    evictor = Evictor(Proposals(wire, settings.names), scorer, Calls(settings.api(environ)), rates, how, metrics)
 
     def work(stop: Stop) -> None:
         evictor.turn()

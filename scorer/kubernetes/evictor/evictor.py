@@ -30,11 +30,12 @@ from schemas.names import Names
 from schemas.process.redis_url import in_words
 from schemas.rpc.request import Request
 from scorer.client import Client, InstanceRow, WindwardError
-from scorer.kubernetes.api_calls import NoAnswer
-from scorer.kubernetes.evictor.eviction import BUDGET_STATUS, GONE_STATUS, CannotAsk, Evictions
+from scorer.kubernetes.api_calls import Calls
 from scorer.kubernetes.evictor.metrics import Metrics
-from scorer.kubernetes.evictor.rules import WAITS, EvictedPod, Rates, why_not
+from scorer.kubernetes.evictor.rules import WAITS, Rates, why_not
 from scorer.kubernetes.holds import REPLACES, hold
+from scorer.kubernetes.pods_api import ApiError
+from scorer.kubernetes.pods_body import Pod
 from scorer.kubernetes.pods_request import Reading, request_of
 from scorer.ledger.record.instance import CLUSTER, LIVE
 from scorer.wire import AWAY, Wire
@@ -45,6 +46,10 @@ LEAD_S = 0.5
 """Time from the hold to the eviction, many times `scorer.kubernetes.extender.fleet.LOOK_S`."""
 _REMEMBERED_MAX = 10_000
 DIGITS_MAX = 20
+BUDGET_STATUS = (http.client.TOO_MANY_REQUESTS, http.client.INTERNAL_SERVER_ERROR)
+"""A budget allows none now; two budgets match the pod."""
+GONE_STATUS = (http.client.NOT_FOUND, http.client.CONFLICT)
+"""There is no such pod; or another one has this name."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +82,13 @@ class Evictor:
         self,
         proposals: "Proposals",
         scorer: Client,
-        evictions: Evictions,
+        api: Calls,
         rates: Rates,
         how: How,
         metrics: Metrics,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._proposals, self._scorer, self._evictions = proposals, scorer, evictions
+        self._proposals, self._scorer, self._api = proposals, scorer, api
         self._rates, self._how, self._metrics, self._clock = rates, how, metrics, clock
         self._open: list[_Open] = []
         self._others: dict[str, None] = {}
@@ -102,7 +107,7 @@ class Evictor:
             for one in list(self._open):
                 self._look(one)
             self._begin_some()
-        except (*AWAY, redis.RedisError, WindwardError, CannotAsk) as error:
+        except (*AWAY, redis.RedisError, WindwardError, ApiError) as error:
             said = f"{type(error).__name__}: {in_words(error)}"
             if said != self.trouble:
                 log.warning("evictor.failed", extra={"values": {"error": said}})
@@ -172,7 +177,7 @@ class Evictor:
             del self._others[next(iter(self._others))]
 
     def _begin(self, message: bytes, move: MoveProposal, row: InstanceRow) -> None:
-        pod = self._evictions.pod(row.labels.get("namespace", ""), row.labels.get("pod", ""))
+        pod = self._api.pod(row.labels.get("namespace", ""), row.labels.get("pod", ""))
         why = why_not(pod, move.instance, move.source, self._how.not_namespaces)
         if pod is not None and not why:
             why = self._refused(pod, row.kind, dry_run=True)
@@ -186,7 +191,7 @@ class Evictor:
             if why:
                 self._decline(message, move, pod, row.kind, why)
 
-    def _carry_out(self, message: bytes, move: MoveProposal, pod: EvictedPod, row: InstanceRow) -> str:
+    def _carry_out(self, message: bytes, move: MoveProposal, pod: Pod, row: InstanceRow) -> str:
         """Hold the target and evict the pod; return the reason of a refusal, "" without one."""
         reading = self._how.reading
         try:
@@ -217,13 +222,13 @@ class Evictor:
         log.info("evictor.evicted", extra={"values": _told(move, pod)})
         return ""
 
-    def _refused(self, pod: EvictedPod, kind: str, *, dry_run: bool) -> str:
+    def _refused(self, pod: Pod, kind: str, *, dry_run: bool) -> str:
         """Request the eviction; return the reason of a refusal, "" without one, or where the result is unknown."""
         try:
-            answer = self._evictions.evict(pod, dry_run=dry_run)
-        except NoAnswer as error:
+            answer = self._api.evict(pod, dry_run=dry_run)
+        except ApiError:
             if dry_run:
-                raise CannotAsk(str(error)) from None
+                raise
             return ""  # it may be evicted: its replacement will tell
         if answer.status < http.client.BAD_REQUEST:
             return ""
@@ -233,13 +238,13 @@ class Evictor:
         log.info("evictor.refused", extra={"values": {"pod": pod.metadata.name, "error": answer.said}})
         return "budget" if answer.status in BUDGET_STATUS else "refused"
 
-    def _decline(self, message: bytes, move: MoveProposal, pod: EvictedPod | None, kind: str, why: str) -> None:
+    def _decline(self, message: bytes, move: MoveProposal, pod: Pod | None, kind: str, why: str) -> None:
         self._proposals.acknowledge(message)
         self._metrics.declined.labels(why).inc()
         log.info("evictor.declined", extra={"values": _told(move, pod) | {"kind": kind, "reason": why}})
 
 
-def _told(move: MoveProposal, pod: EvictedPod | None) -> dict[str, str]:
+def _told(move: MoveProposal, pod: Pod | None) -> dict[str, str]:
     name = "" if pod is None else f"{pod.metadata.namespace}/{pod.metadata.name}"
     return {"uid": move.instance, "pod": name, "source": move.source, "target": move.target}
 
@@ -256,13 +261,11 @@ class Proposals:
         self._holds = names.holds
 
     def waiting(self) -> tuple[list[bytes], int]:
-        """Return the waiting messages, the next one first, and the fence: a move with an older number is obsolete.
-
-        Raises CannotAsk for a fence that is no number.
-        """
+        """Return the waiting messages, the next one first, and the fence: a move with an older number is obsolete."""
         messages, fence = self._asked(("LRANGE", self._waiting, -READ_MAX, -1), ("GET", self._fence))
         if fence is not None and not (fence.isdigit() and len(fence) < DIGITS_MAX):
-            raise CannotAsk(f"the fence of moves is no number: {fence[:80]!r}: the planner's next round replaces it")
+            said = f"the fence of moves is no number: {fence[:80]!r}: the planner's next round replaces it"
+            raise redis.ResponseError(said)
         return messages[::-1], int(fence or 0)
 
     def take(self, message: bytes) -> bool:

@@ -7,11 +7,8 @@ pod, "true" gives one up although it has local storage. ``windward.io/movable: "
 
 from collections import deque
 from collections.abc import Collection
-from typing import Literal
 
-import msgspec
-
-from scorer.kubernetes.pods_body import Meta, Pod
+from scorer.kubernetes.pods_body import Pod
 from scorer.kubernetes.pods_ties import why_it_stays
 
 DECLINED = (
@@ -26,23 +23,7 @@ WAITS = ("hour", "at_once", "kind", "backoff")
 yet; one of its kind is not; an eviction of its kind was refused a moment ago."""
 
 
-class _Meta(Meta, frozen=True):
-    deletion_timestamp: str | None = None
-
-
-class EvictedPod(Pod, frozen=True):
-    """A pod with the properties that decide on its eviction."""
-
-    metadata: _Meta
-    kind: Literal["Pod"]
-    api_version: Literal["v1"]
-
-
-read_evicted_pod = msgspec.json.Decoder(EvictedPod).decode
-"""Return the pod in a body. Raises one of `UNREADABLE`."""
-
-
-def why_not(pod: EvictedPod | None, uid: str, source: str, namespaces: Collection[str]) -> str:
+def why_not(pod: Pod | None, uid: str, source: str, namespaces: Collection[str]) -> str:
     """Return why a pod is not evicted, one of `DECLINED`; "" where it may be. ``namespaces``: pods in these stay."""
     if pod is None:
         return "gone"

@@ -31,10 +31,10 @@ import redis
 
 from schemas.process.redis_url import in_words
 from schemas.rpc.request import Request
-from scorer.kubernetes.api_calls import ANSWER_S, Calls, NoAnswer, pod_path
+from scorer.kubernetes.api_calls import ANSWER_S, Calls, pod_path
 from scorer.kubernetes.extender.protocol import ExtenderBindingArgs
-from scorer.kubernetes.pods_api import ApiServer
-from scorer.kubernetes.pods_body import UNREADABLE, Pod, read_pod
+from scorer.kubernetes.pods_api import ApiError, ApiServer
+from scorer.kubernetes.pods_body import Pod
 from scorer.kubernetes.pods_request import Reading, request_of
 from scorer.ledger.record.instance import CLUSTER, Instance, own_id
 from scorer.ledger.record.transition import Candidate, Outcome, UnknownFormat, Wanted
@@ -93,7 +93,7 @@ class Binder:
         path = pod_path(args.pod_namespace, args.pod_name, f"/binding?timeout={ANSWER_S:.0f}s")
         try:
             answer = self._api.post(path, _binding(args))
-        except NoAnswer as error:
+        except ApiError as error:
             status, why = 0, f"the API server has not answered: {error}"
         else:
             status, why = answer.status, f"the binding was refused: {answer.said}"
@@ -173,14 +173,11 @@ class Binder:
 
     def _pod(self, args: ExtenderBindingArgs) -> Pod:
         try:
-            answer = self._api.call("GET", pod_path(args.pod_namespace, args.pod_name))
-            pod = read_pod(answer.body) if answer.status == http.client.OK else None
-        except (NoAnswer, *UNREADABLE) as error:
+            pod = self._api.pod(args.pod_namespace, args.pod_name)
+        except ApiError as error:
             raise Refused("api", f"the API server has not answered: {error}") from None
-        if answer.status == http.client.NOT_FOUND or (pod is not None and pod.metadata.uid != args.pod_uid):
+        if pod is None or pod.metadata.uid != args.pod_uid:
             raise Refused("pod", "it is gone")
-        if pod is None:
-            raise Refused("api", f"the pod cannot be read: {answer.said}")
         return pod
 
 

@@ -6,6 +6,7 @@ The keys are Go's field names. The scheduler sends names of nodes where its conf
 
 import msgspec
 
+from schemas.values.read_json import reader
 from scorer.kubernetes.pods_body import Pod, Said
 
 SCORE_MAX = 100
@@ -56,8 +57,6 @@ class ExtenderBindingResult(_Body, frozen=True, omit_defaults=True):
     error: str = ""
 
 
-read_args = msgspec.json.Decoder(ExtenderArgs).decode
-"""Return the question in a body. Raises one of `scorer.kubernetes.pods_body.UNREADABLE`."""
-read_binding = msgspec.json.Decoder(ExtenderBindingArgs).decode
-"""Return the binding in a body. Raises one of `scorer.kubernetes.pods_body.UNREADABLE`."""
+read_args = reader(ExtenderArgs)
+read_binding = reader(ExtenderBindingArgs)
 encode = msgspec.json.Encoder().encode

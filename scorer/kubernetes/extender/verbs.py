@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 
 from schemas.rpc.request import InvalidRequest, Request
@@ -39,7 +40,6 @@ from scorer.kubernetes.extender.protocol import (
     read_binding,
 )
 from scorer.kubernetes.holds import hold_id
-from scorer.kubernetes.pods_body import UNREADABLE
 from scorer.kubernetes.pods_request import Reading, request_of
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Wanted
@@ -86,7 +86,7 @@ class Verbs:
         """Return the kept nodes; all of them where no answer is possible, or where the mode is not filtering."""
         try:
             args, every = read_args(body), ExtenderFilterResult(error=NOT_NAMED)
-        except UNREADABLE as error:
+        except msgspec.DecodeError as error:
             self.metrics.answers.labels("filter", "refused").inc()
             return ExtenderFilterResult(error=f"not a question: {error}")
         if args.node_names is not None:
@@ -118,7 +118,7 @@ class Verbs:
     def _prioritize(self, body: bytes, began_s: float) -> list[HostPriority]:
         try:
             args = read_args(body)
-        except UNREADABLE:
+        except msgspec.DecodeError:
             raise Neutral("refused") from None
         request, names = self._request(args), args.node_names or []
         return self._on_ranking(request, began_s, lambda ranking, held: self._scores(request, names, ranking, held))
@@ -145,7 +145,7 @@ class Verbs:
             return ExtenderBindingResult(f"the extender's mode is {self.mode}: its entry must have no bindVerb")
         try:
             args = read_binding(body)
-        except UNREADABLE as error:
+        except msgspec.DecodeError as error:
             return ExtenderBindingResult(f"not a binding: {error}")
         if not self._binds.acquire(timeout=DEADLINE_S):
             self.metrics.refused.labels("busy").inc()

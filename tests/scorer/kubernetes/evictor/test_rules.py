@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from scorer.kubernetes.evictor.rules import DECLINED, Rates, read_evicted_pod, why_not
+from scorer.kubernetes.evictor.rules import DECLINED, Rates, why_not
+from scorer.kubernetes.pods_body import read_pod
 
 META = {
     "name": "db-0", "namespace": "shop", "uid": "u", "resourceVersion": "1",
@@ -39,7 +40,7 @@ def test_why_a_pod_is_not_evicted(name):
     metadata, spec, expected = ROWS[name]
     body = {"kind": "Pod", "apiVersion": "v1", "metadata": META | metadata, "status": {}}
     body["spec"] = {"nodeName": "n1", "containers": []} | spec
-    found = why_not(read_evicted_pod(msgspec.json.encode(body)), "u", "n1", ("kube-system",))
+    found = why_not(read_pod(msgspec.json.encode(body)), "u", "n1", ("kube-system",))
     assert found == expected
     assert found in ("", *DECLINED)
     assert why_not(None, "u", "n1", ()) == "gone"

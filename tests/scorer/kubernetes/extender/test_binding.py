@@ -12,11 +12,11 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.kubernetes.api_calls import Answer, NoAnswer
+from scorer.kubernetes.api_calls import Answer
 from scorer.kubernetes.extender.binding import UNDER_WAY_S, Binder, Refused
 from scorer.kubernetes.extender.extender import RESERVED_S
 from scorer.kubernetes.extender.protocol import ExtenderBindingArgs
-from scorer.kubernetes.pods_api import ApiServer
+from scorer.kubernetes.pods_api import ApiError, ApiServer
 from scorer.kubernetes.pods_body import read_pod
 from scorer.kubernetes.pods_difference import Listing, changes
 from scorer.kubernetes.pods_request import Reading
@@ -181,11 +181,11 @@ class Try(threading.Thread):
     def close(self):
         """Close no connection."""
 
-    def call(self, _method, path):
+    def pod(self, _namespace, name):
         self._turn()
-        pod = self.world.pods.get(path.split("/")[6])
+        found = self.world.read(name) if name in self.world.pods else None
         self._turn()
-        return Answer(404, b"") if pod is None else Answer(200, json.dumps(pod).encode())
+        return found
 
     def post(self, path, body):
         """POST the binding: it is sent at once, and what becomes of it is drawn."""
@@ -197,7 +197,7 @@ class Try(threading.Thread):
             self.world.late.append((self.world.now_s + self.world.random.uniform(0.0, 15.0), uid, node))
         self._turn()
         if fate.startswith("no answer"):
-            raise NoAnswer(fate)
+            raise ApiError(fate)
         return Answer(500 if fate.startswith("error") else status, b"")
 
     def server_time_s(self):
