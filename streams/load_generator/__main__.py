@@ -41,9 +41,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     )
     sink = build_sink(settings)
     ledger = watch(settings, source)
-    fleet = Fleet(
-        settings, replay, messages, sink, stop_event(), source.over, (lambda: ledger.latest) if ledger else None
-    )
+    fleet = Fleet(settings, replay, messages, sink, stop_event(), (lambda: ledger.latest) if ledger else None)
     values = {"machines": len(source.machines.names), "interval_s": settings.interval_s}
     log.info("fleet.started", extra={"values": values})
     fleet.run(now_s)
@@ -74,8 +72,7 @@ def watch(settings: FleetSettings, source: Source) -> LedgerWatch | None:
 def build_source(settings: FleetSettings, now_s: float) -> Source:
     """Return the source of the load; raises SettingsError for a recording that cannot be replayed."""
     if settings.recording is None:
-        prefix = "sim-" if settings.prefix_name is None else settings.prefix_name
-        return Generator(settings.machines or MACHINES, settings.seed, prefix)
+        return Generator(settings.machines or MACHINES, settings.seed)
     try:
         return Recording(
             load_trace(Path(settings.recording), settings.recorded_defaults),
@@ -83,9 +80,7 @@ def build_source(settings: FleetSettings, now_s: float) -> Source:
             origin_s=now_s - settings.backfill_s - 2 * settings.interval_s,
             start_s=settings.start_s,
             speed=settings.speed,
-            at_end=settings.at_end,
             count=settings.machines,
-            prefix=settings.prefix_name or "",
         )
     except RecordingError as error:
         raise SettingsError(str(error)) from None

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TextIO
 
 import numpy as np
 
@@ -76,7 +75,6 @@ class Fleet:
     messages: Messages
     sink: Sink
     stop: threading.Event
-    over: Callable[[float], bool]
     instances: Callable[[], Instances] | None = None
 
     def __post_init__(self) -> None:
@@ -95,7 +93,7 @@ class Fleet:
         past = max(self.replay.intervals(self.settings.backfill_s), 1 if self.settings.once else 0)
         machines = sum(len(block.rows) for block in self.replay.blocks)
         if past:
-            self._progress = Progress((past + 1) * machines, sys.stderr, time.monotonic())
+            self._progress = Progress((past + 1) * machines, time.monotonic())
         for block in self.replay.blocks:
             self._publish(self.messages.facts(block.rows.tolist(), now_s), wait=True)
         for seq, number in enumerate(itertools.count(last - past + 1)):
@@ -120,7 +118,7 @@ class Fleet:
         position = 0
         while position < len(ends_s):
             now_s = time.time()
-            if self.stop.is_set() or self.over(ends_s[position]):
+            if self.stop.is_set():
                 return False
             past = now_s - ends_s[position] > self.settings.interval_s
             if not past and not self._keep_pace(now_s):
@@ -182,51 +180,24 @@ class Fleet:
             self._progress.update(counts.delivered, now_s)
 
 
-BAR_CHARACTERS = 40
-TERMINAL_PERIOD_S = 0.1
 LOG_PERIOD_S = 5.0
 
 
 class Progress:
-    """Shows ``done`` of ``total``; time is an argument, so that no clock is read here."""
+    """Logs ``done`` of ``total``; time is an argument, so that no clock is read here."""
 
-    def __init__(self, total: int, stream: TextIO, started_s: float) -> None:
-        self._total = total
-        self._stream = stream
-        self._terminal = stream.isatty()
-        self._started_s = started_s
-        self._shown_s = started_s
+    def __init__(self, total: int, started_s: float) -> None:
+        self._total, self._started_s, self._told_s = total, started_s, started_s
 
     def update(self, done: int, now_s: float) -> None:
-        """Show the progress, but not twice within a short time."""
-        if now_s - self._shown_s < (TERMINAL_PERIOD_S if self._terminal else LOG_PERIOD_S):
-            return
-        self._shown_s = now_s
-        if self._terminal:
-            self._stream.write("\r" + bar(done, self._total, now_s - self._started_s))
-            self._stream.flush()
-        else:
+        """Log the progress, but not twice within `LOG_PERIOD_S`."""
+        if now_s - self._told_s >= LOG_PERIOD_S:
+            self._told_s = now_s
             values = {"published": done, "total": self._total, "share": round(done / max(self._total, 1), 3)}
             log.info("fleet.backfill.progress", extra={"values": values})
 
     def finish(self, done: int, now_s: float) -> None:
-        """Show that the past is delivered, and the rate."""
+        """Log that the past is delivered, and the rate."""
         seconds = max(now_s - self._started_s, 1e-9)
-        if self._terminal:
-            self._stream.write("\r" + bar(done, max(done, 1), seconds) + "\n")
-            self._stream.flush()
-        else:
-            values = {"published": done, "seconds": round(seconds, 2), "records_per_s": round(done / seconds)}
-            log.info("fleet.backfill.done", extra={"values": values})
-
-
-def bar(done: int, total: int, seconds: float) -> str:
-    """Return one line of text.
-
-    >>> bar(180, 360, 2.0)
-    'publishing the past  [####################                    ]  50%  180/360  90/s'
-    """
-    share = min(done / max(total, 1), 1.0)
-    filled = "#" * int(share * BAR_CHARACTERS)
-    rate = done / seconds if seconds > 0 else 0.0
-    return f"publishing the past  [{filled:<{BAR_CHARACTERS}}] {share:>4.0%}  {done}/{total}  {rate:.0f}/s"
+        values = {"published": done, "seconds": round(seconds, 2), "records_per_s": round(done / seconds)}
+        log.info("fleet.backfill.done", extra={"values": values})

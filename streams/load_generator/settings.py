@@ -1,14 +1,14 @@
 """The load generator's settings."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from schemas.names import SLOT_S
 from schemas.process.connections import RedisSettings
 from schemas.process.settings import setting
-from streams.agent.settings import PublishSettings, amount_of, check_machine
+from streams.agent.settings import PublishSettings, amount_of
 from streams.load_generator.source.recording_file import Defaults
 
 MACHINES = 200
@@ -40,7 +40,6 @@ class FleetSettings(PublishSettings, RedisSettings):
     machines: Annotated[int, Meta(ge=1, le=100_000)] | None = setting(
         None, f"how many machines (default: {MACHINES}, or all of the recording)"
     )
-    prefix_name: str | None = setting(None, "first part of every machine's id (default: sim-, or none for a recording)")
     seed: int = setting(1, "the simulation's seed: the same seed is the same fleet")
     backfill_s: Annotated[float, Meta(ge=0, le=BACKFILL_S_MAX)] = setting(
         0.0, "how long a past to publish first, as fast as the broker takes them"
@@ -52,7 +51,6 @@ class FleetSettings(PublishSettings, RedisSettings):
     recording: str | None = setting(None, "trace to replay, .npz, .csv or .csv.gz", metavar="FILE")
     speed: Annotated[float, Meta(gt=0)] = setting(1.0, "seconds of the recording that pass in one second")
     start_s: Annotated[float, Meta(ge=0)] = setting(0.0, "how far into the recording to start")
-    at_end: Literal["loop", "stop"] = setting("loop", "what to do at the end of the recording")
     cores: Annotated[float, Meta(gt=0)] = setting(8.0, "cores of a recorded machine if the recording has none")
     memory: str = setting("32Gi", "memory of a recorded machine if the recording has none")
     nic_speed: str = setting("1G", "link speed of a recorded machine, bit/s; recordings have none", metavar="SPEED")
@@ -61,11 +59,6 @@ class FleetSettings(PublishSettings, RedisSettings):
         PublishSettings.__post_init__(self)
         if self.redis_url:
             RedisSettings.__post_init__(self)
-        if self.prefix_name:
-            try:
-                check_machine(self.prefix_name)
-            except ValueError as error:
-                raise ValueError(f"prefix_name: {str(error).removeprefix('machine: ')}") from None
         _ = self.recorded_defaults
 
     @property

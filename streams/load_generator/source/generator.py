@@ -107,15 +107,15 @@ class Habits:
 
 
 class Generator:
-    """A simulated fleet of ``count`` machines, named ``prefix`` and a number."""
+    """A simulated fleet of ``count`` machines, named ``sim-`` and a number."""
 
-    def __init__(self, count: int, seed: int, prefix: str = "sim-") -> None:
+    def __init__(self, count: int, seed: int) -> None:
         self._seed = seed
         noise = Noise(seed, np.arange(count))
         cores = _pick(CORES, noise.uniform(_CORES))
         memory = cores * _pick(MEMORY_PER_CORE, noise.uniform(_MEMORY))
         self.machines = Machines(
-            names=[f"{prefix}{number:05d}" for number in range(1, count + 1)],
+            names=[f"sim-{number:05d}" for number in range(1, count + 1)],
             labels=[
                 {"zone": f"zone-{number % ZONES + 1}", "rack": f"rack-{number // RACK_MACHINES + 1:03d}"}
                 for number in range(count)
@@ -149,10 +149,6 @@ class Generator:
         np.clip(utilization, 0.001, 1.0, out=utilization)
         utilization *= self.machines.capacity[:, None, rows]
         return utilization
-
-    def over(self, epoch_s: float) -> bool:
-        """Return False: a simulated fleet never ends."""
-        return False
 
 
 def _pick(choices: Float, share: Float) -> Float:

@@ -26,7 +26,7 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,8 +203,9 @@ class Recording:
 
     Every reading is the value of the cell that contains its time. No variation is added within a cell: an interval
     within one has a standard deviation of zero and a maximum equal to its mean. Where the trace has no sample the
-    resource is left out; without any sample nothing is published. ``speed`` seconds of the trace pass in each second.
-    Event times are always those of the wall clock, since a message from the future would be refused.
+    resource is left out; without any sample nothing is published. ``speed`` seconds of the trace pass in each second;
+    after its end it begins again. Event times are always those of the wall clock, since a message from the future would
+    be refused.
     """
 
     def __init__(
@@ -214,33 +215,24 @@ class Recording:
         origin_s: float,
         start_s: float = 0.0,
         speed: float = 1.0,
-        at_end: Literal["loop", "stop"] = "loop",
         count: int | None = None,
-        prefix: str = "",
     ) -> None:
         if not 0 <= start_s < trace.length_s:
             raise RecordingError(f"start_s: the recording is {trace.length_s:g} s long, got {start_s:g}")
         if count is not None and count > len(trace.names):
             raise RecordingError(f"machines: the recording has {len(trace.names)}, got {count}")
         chosen = slice(count)
-        names = [prefix + name for name in trace.names[chosen]]
+        names = trace.names[chosen]
         self.machines = Machines(names=names, labels=[{} for _ in names], capacity=trace.capacity[:, chosen])
         self._trace = trace
         self._origin_s = origin_s
         self._start_s = start_s
         self._speed = speed
-        self._loop = at_end == "loop"
 
     def usage(self, rows: NDArray[np.int64], times_s: Float) -> Float:
         """Return usage in the resources' units, [R, K, m]; NaN where the trace has no sample."""
         trace = self._trace
         position_s = self._start_s + (times_s - self._origin_s) * self._speed
         cells = np.floor((position_s - trace.phase_s[rows]) / trace.cell_s).astype(np.int64)
-        length = trace.utilization.shape[-1]
-        outside = np.zeros_like(cells, bool) if self._loop else (cells < 0) | (cells >= length)
-        utilization = trace.utilization[:, rows, cells % length].astype(np.float64)
-        utilization[:, outside] = np.nan
+        utilization = trace.utilization[:, rows, cells % trace.utilization.shape[-1]].astype(np.float64)
         return utilization * self.machines.capacity[:, None, rows]
-
-    def over(self, epoch_s: float) -> bool:
-        return not self._loop and self._start_s + (epoch_s - self._origin_s) * self._speed >= self._trace.length_s

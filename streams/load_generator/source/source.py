@@ -42,9 +42,6 @@ class Source(Protocol):
     def usage(self, rows: NDArray[np.int64], times_s: Float) -> Float:
         """Return what machines ``rows`` [m] used at ``times_s`` [K, m], epoch s: [R, K, m], NaN where unknown."""
 
-    def over(self, epoch_s: float) -> bool:
-        """Return whether the source has ended at a time."""
-
 
 @dataclass(frozen=True)
 class Columns:

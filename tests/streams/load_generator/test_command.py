@@ -23,13 +23,11 @@ WRONG = [
     pytest.param(["--speed", "0"], "speed", id="no pace"),
     pytest.param(["--speed", "inf"], "speed", id="endless pace"),
     pytest.param(["--start-s", "-1"], "start_s", id="start negative"),
-    pytest.param(["--at-end", "explode"], "at_end", id="no such end"),
     pytest.param(["--recording", "/nowhere.npz"], "recording", id="no such recording"),
     pytest.param(["--recording", "/etc/hostname"], "recording", id="no recording at all"),
     pytest.param(["--cores", "0"], "cores", id="no cores"),
     pytest.param(["--memory", "lots"], "memory", id="memory no amount"),
     pytest.param(["--nic-speed", "0"], "nic_speed", id="no link speed"),
-    pytest.param(["--prefix-name", "a b"], "prefix_name", id="prefix with a space"),
     pytest.param(["--seed", "x"], "seed", id="seed not a number"),
     pytest.param(["--kafka", "nowhere:port"], "kafka", id="broker without a port"),
 ]

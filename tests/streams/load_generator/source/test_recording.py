@@ -107,17 +107,6 @@ def test_pace_and_loop(tmp_path, start_s, speed, after_s, cell):
     """Seconds of the trace pass at the pace asked for, and it goes round."""
     recording = Recording(load_trace(npz(tmp_path), DEFAULTS), origin_s=ORIGIN_S, start_s=start_s, speed=speed)
     assert usage_at(recording, after_s)[MEMORY, 0] == pytest.approx([1, 2, 3][cell] * 2**20 / 100)
-    assert not recording.over(ORIGIN_S + 1e9)
-
-
-def test_a_recording_that_stops_says_nothing_outside(tmp_path):
-    """Before its beginning and after its end there is no sample, and it is over."""
-    trace = load_trace(npz(tmp_path), DEFAULTS)
-    recording = Recording(trace, origin_s=ORIGIN_S, start_s=300, speed=2, at_end="stop")
-    assert np.isnan(usage_at(recording, -151)).all()
-    assert np.isnan(usage_at(recording, 301)).all()
-    assert not recording.over(ORIGIN_S + 299)
-    assert recording.over(ORIGIN_S + 300)
 
 
 def test_a_machine_sampled_within_its_cell_changes_then(tmp_path):
@@ -145,10 +134,9 @@ def test_a_machine_of_unknown_size_is_left_out(tmp_path, capacity):
     assert np.isnan(usage_at(Recording(trace, origin_s=ORIGIN_S), 0)[CPU, 0])
 
 
-def test_count_and_prefix(tmp_path):
-    """The first so many machines, under names of their own."""
-    recording = Recording(load_trace(npz(tmp_path), DEFAULTS), origin_s=ORIGIN_S, count=1, prefix="x-")
-    assert recording.machines.names == ["x-a"]
+def test_the_first_machines_alone(tmp_path):
+    recording = Recording(load_trace(npz(tmp_path), DEFAULTS), origin_s=ORIGIN_S, count=1)
+    assert recording.machines.names == ["a"]
     assert usage_at(recording, 0).shape == (len(RESOURCES), 1)
 
 
