@@ -42,8 +42,11 @@ class Presence(threading.Thread):
     """Writes the heartbeats between ``start`` and `stop`, or inside ``with``.
 
     ``arguments``: those of ``redis.Redis.from_url``. ``tell_clock``: called with how far this host's clock is ahead of
-    the server's. Without it a wrong clock is not logged here; the scorer logs its own.
+    the server's. Without it a wrong clock is not logged.
     """
+
+    every_s = 0.0
+    """Time between two heartbeats; 0: by whether the process is ready."""
 
     def __init__(
         self,
@@ -61,7 +64,7 @@ class Presence(threading.Thread):
         self._key = names.processes(what)
         self._field = name or f"{socket.gethostname()}-{os.getpid()}"
         self._page, self._ready, self._tell_clock = page, ready, tell_clock
-        self._user = arguments.get("username") or ""
+        self._user, self._version = arguments.get("username") or "", product_version()
         self._started_s = 0.0
         self._said = ""
         self.ahead_s = 0.0
@@ -87,7 +90,7 @@ class Presence(threading.Thread):
                 if not self._said:
                     log, self._said = self._log, in_words(error)
                     log.warning("process.heartbeat.failed", extra={"values": {"error": self._said}})
-            self._stopping.wait(wait_s)
+            self._stopping.wait(self.every_s or wait_s)
 
     def beat(self) -> bool:
         """Write one heartbeat; return whether it says that the process is ready.
@@ -103,7 +106,7 @@ class Presence(threading.Thread):
             self._started_s = now_s
         ready, details = self._ready()
         said = Process(
-            host=socket.gethostname(), pid=os.getpid(), version=product_version(), started=self._started_s, at=now_s,
+            host=socket.gethostname(), pid=os.getpid(), version=self._version, started=self._started_s, at=now_s,
             clock_ahead_s=round(self.ahead_s, 3), page=self._page, ready=ready, details=details,
             user=self._user, beat_s=BEAT_S,
         )  # fmt: skip
@@ -112,20 +115,22 @@ class Presence(threading.Thread):
         return ready
 
     def _read_clock(self) -> float:
-        """Read the server's time; report when this host's clock goes wrong, and when it is right again."""
+        """Return the server's time."""
         asked_at = time.monotonic()
         answer: Any = self._server.time()
         server_s = int(answer[0]) + int(answer[1]) / 1e6
         if time.monotonic() - asked_at <= _READING_S:
-            was_off, self.ahead_s = self.clock_off, time.time() - server_s
-            if self._tell_clock is not None:
-                self._tell_clock(self.ahead_s)
-                if self.clock_off != was_off:
-                    log, values = self._log, {"ahead_s": round(self.ahead_s, 3)}
-                    log.warning(
-                        "process.clock.off" if self.clock_off else "process.clock.right", extra={"values": values}
-                    )
+            self.tell(time.time() - server_s)
         return server_s
+
+    def tell(self, ahead_s: float) -> None:
+        """Report how far this host's clock is ahead; log when it goes wrong, and when it is right again."""
+        was_off, self.ahead_s = self.clock_off, ahead_s
+        if self._tell_clock is not None:
+            self._tell_clock(ahead_s)
+            if self.clock_off != was_off:
+                log, values = self._log, {"ahead_s": round(ahead_s, 3)}
+                log.warning("process.clock.off" if self.clock_off else "process.clock.right", extra={"values": values})
 
     def stop(self, *, goodbye: bool = True) -> None:
         """End the heartbeats; with ``goodbye`` the process is no longer expected to run."""

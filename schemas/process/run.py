@@ -38,8 +38,8 @@ class Process:
     """The values of its first line."""
     read_again: Callable[[], object] | None = None
     """Reads the profiles anew, at SIGHUP."""
-    tell_clock: Callable[[float], None] | None = None
-    """Called with how far this host's clock is ahead of the server's."""
+    presence: Callable[..., Presence] = Presence
+    """Makes the thread of its heartbeats, from the arguments of `Presence`."""
 
 
 Build = Callable[[Any, Mapping[str, str]], Process]
@@ -64,13 +64,13 @@ def run(name: str, kind: type[Any], build: Build, argv: list[str], environ: Mapp
     process = build(settings, environ)
     page = process.page or page_of(host, port)
     named = {"name": process.name} if process.name else {}
-    about: dict[str, Any] = {"name": process.name, "ready": process.ready, "tell_clock": process.tell_clock}
+    about: dict[str, Any] = {"name": process.name, "ready": process.ready}
     with ExitStack() as last, process.closing:
         if process.registry is not None and port:
             pages = serve_pages(process.registry, host, port, process.ready, fleet=settings.prefix)
             last.callback(pages.stop)
             about["ready"] = while_accepting(pages, process.ready)
-        presence = Presence(name, settings.names, settings.redis_arguments(), page=page, **about)
+        presence = process.presence(name, settings.names, settings.redis_arguments(), page=page, **about)
         log.info(f"{event}.start", extra={"values": {**named, **process.first}})
         with presence:
             process.work(stop)

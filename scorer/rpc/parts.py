@@ -55,8 +55,8 @@ class Parts:
         wake_ups = partial(WakeUps, self.arguments, settings.names)
         self.refresher = Refresher(loader, self.latest, self.current.prepare, metrics, settings.refresh_s, wake_ups)
         self._metrics = metrics
-        self._background: list[BackgroundThread] = [Heartbeat(Wire(self.arguments), metrics, settings, self.clock)]
-        """In the order in which they are started; the first reads the server's time, before anything else."""
+        self._background: list[BackgroundThread] = []
+        """In the order in which they are started."""
 
     def ledger_on(self, wire: Wire, acknowledged_by: int = 0) -> Ledger:
         settings = self.settings
@@ -65,14 +65,12 @@ class Parts:
     def answer_by(self, service: "AnsweringService", background: Sequence[BackgroundThread] = ()) -> None:
         """Set the object that answers the queries, and the other threads."""
         self.rpc = Rpc(self.wire, service, self._metrics, self.settings, self.clock)
-        self._background += [self.refresher, *background]
+        self._background = [self.refresher, *background]
 
     def run(self, stop: Stop) -> None:
-        heartbeat, *others = self._background
-        heartbeat.start()
         self.refresher.look()
         self.current.begin()
-        for thread in others:
+        for thread in self._background:
             thread.start()
         self.rpc.run(stop)
 
@@ -95,9 +93,12 @@ class Parts:
             known = {"degraded": current.degraded, "clock_ahead_s": round(self.clock.ahead_s, 3)}
             return current.ready, {"name": settings.holder, **known, "profiles": current.profiles.digest}
 
+        beats = Wire(self.arguments)
         found = Process(
             work=self.run, registry=self._metrics.registry, ready=state, name=settings.holder,
             read_again=read_profiles, first={"profile": settings.profile, "prefix": settings.names.prefix},
+            presence=partial(Heartbeat, beats, self._metrics, settings, self.clock),
         )  # fmt: skip
         found.closing.callback(self.close)
+        found.closing.callback(beats.close)
         return found

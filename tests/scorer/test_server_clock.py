@@ -3,6 +3,7 @@
 import logging
 from types import SimpleNamespace
 
+from schemas.names import Names
 from scorer.background.heartbeat import Heartbeat
 from scorer.metrics import Metrics
 from scorer.settings import ScorerSettings
@@ -59,9 +60,10 @@ def test_a_ledgers_own_server_may_have_another_time():
 
 def test_a_clock_that_is_off_is_said_once(caplog):
     server, metrics = Server(), Metrics()
-    heartbeat = Heartbeat(server, metrics, ScorerSettings(name="s"), server.clock())
+    where = "scorer", Names("s"), {"url": "redis://127.0.0.1:1"}
+    heartbeat = Heartbeat(server, metrics, ScorerSettings(name="s"), server.clock(), *where)
     with caplog.at_level(logging.WARNING, "windward.scorer"):  # a command that ran here may have left another level
         for server.ahead_s, told in ((0.5, 0.5), (10.0, 10.0), (9.0, 9.0), (0.0, 0.0)):
-            heartbeat.beat()
+            heartbeat._read_clock()
             assert metrics.clock_ahead._value.get() == told
-    assert [record.getMessage() for record in caplog.records] == ["scorer.clock.off", "scorer.clock.right"]
+    assert [record.getMessage() for record in caplog.records] == ["process.clock.off", "process.clock.right"]

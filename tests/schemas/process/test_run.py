@@ -3,6 +3,7 @@
 import os
 import signal
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from ops.stack.servers.process import wait_until
 from schemas.messages.process import read_processes
 from schemas.names import Names
 from schemas.process.connections import RedisSettings
+from schemas.process.presence import Presence
 from schemas.process.run import Process, run
 from schemas.process.settings import setting
 from tests.conftest import free_port
@@ -47,7 +49,7 @@ def test_a_process_begins_works_and_ends(valkey, capsys):
 
         found = Process(
             work=work, registry=registry, ready=lambda: (True, {}), name="one", first={"x": 1},
-            read_again=lambda: seen.append("again"), tell_clock=clock.append,
+            read_again=lambda: seen.append("again"), presence=partial(Presence, tell_clock=clock.append),
         )  # fmt: skip
         found.closing.callback(seen.append, "closed last")
         found.closing.callback(seen.append, "closed first")
