@@ -162,7 +162,7 @@ def test_one_more_resource_needs_nothing_but_its_entry():
         "tests/test_golden.py",
         "tests/scorer/snapshot/test_builder.py",
         "tests/scorer/ledger/record/test_instance.py",
-        "tests/scorer/planning/capacity/test_room.py",
+        "tests/scorer/planning/test_room.py",
         "tests/scorer/classes/test_capacity.py",
         "tests/scorer/rpc/methods/test_moving.py",
         "tests/scorer/commands/planning/test_carry_out.py",

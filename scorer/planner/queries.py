@@ -18,7 +18,7 @@ from schemas.rpc.results import CapacityResult, PlanResult, PlanStep, RebalanceR
 from schemas.values.errors import field_error
 from scorer.planning.balance.advice import advice, told
 from scorer.planning.balance.rounds import Rounds, rounds_of
-from scorer.planning.capacity.room import counts_by, room_of_each
+from scorer.planning.room import counts_by, room_of_each
 from scorer.planning.wanted.differences import Action
 from scorer.planning.wanted.requests import InvalidWanted, WantedRequests
 from scorer.planning.wanted.wanted import compare, undoable

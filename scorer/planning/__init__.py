@@ -3,7 +3,7 @@
 balance/      moves that lower the load of hot machines; `thresholds/` has the rules of a peer for it
 drain/        how to empty machines, or a class of what no longer fits
 wanted/       the steps from the ledger's instances to those that a file wants
-capacity/     how many more instances of a kind, or of a mix, fit
+room          how many more instances of a kind fit
 soon_hot      which machines will soon have load above a limit
 anew          instances placed anew elsewhere; `candidates`: which instances may go, and where
 

@@ -1,4 +1,4 @@
-"""What plans over a large fleet cost: moves off hot machines, draining, emptying the cheapest, wanted instances, a mix.
+"""What plans over a large fleet cost: moves off hot machines, draining, emptying the cheapest, wanted instances.
 
     python -m tests.bench.bench_planning [--machines 5000] [--instances 100000] [--moves 500]
     python -m tests.bench.bench_planning --survive machine    # a decision's time with it by that without, and no plans
@@ -21,9 +21,8 @@ from schemas.rpc.request import read_request
 from schemas.tables.window_table import Header, decode_table, encode_table
 from scorer.ledger.record.instance import Instance, as_request
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.placement.choosing.trial import Trial, ranked
+from scorer.placement.choosing.trial import ranked
 from scorer.planning.balance.by_overload import rebalance
-from scorer.planning.capacity.mix_room import mix_of, mix_room
 from scorer.planning.drain.consolidate import consolidate
 from scorer.planning.drain.drain import drain
 from scorer.planning.wanted.wanted import compare
@@ -113,9 +112,6 @@ def main():
         "drain 50 machines": lambda: len(drain(names[:50], RankingInputs(snapshot, ledger, profile, NOW_S)).moves),
         "consolidate 10": lambda: len(consolidate(10, RankingInputs(snapshot, ledger, profile, NOW_S)).machines),
         "plan of 1,000": lambda: len(compare(requests, RankingInputs(snapshot, ledger, profile, NOW_S)).steps),
-        "mix that fits": lambda: (
-            mix_room(mix_of(there, 0.0), Trial(RankingInputs(snapshot, ledger, profile, NOW_S))).total
-        ),
     }
     found = {}
     missed = []

@@ -61,7 +61,6 @@ def folder(tmp_path, monkeypatch):
     [
         pytest.param(("rank", "--cpu", "1"), 1, id="rank"),
         pytest.param(("capacity", "--cpu", "1"), 1, id="capacity"),
-        pytest.param(("capacity", "--mix"), 1, id="capacity of a mix"),
         pytest.param(("plan", "wanted.jsonl"), 255, id="plan"),
         pytest.param(("drain", "a"), 1, id="drain"),
         pytest.param(("drain", "--consolidate", "1"), 1, id="consolidate"),

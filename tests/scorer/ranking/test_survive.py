@@ -14,8 +14,8 @@ from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import plan
 from scorer.placement.choosing.trial import Trial, homeless, ranked
 from scorer.placement.offers.placement import expected_change
-from scorer.planning.capacity.room import room
 from scorer.planning.drain.drain import drain
+from scorer.planning.room import room
 from scorer.ranking import survive
 from scorer.ranking.explanation.explain import answer, summary
 from scorer.ranking.inputs import FleetState

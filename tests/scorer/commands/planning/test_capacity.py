@@ -84,23 +84,6 @@ def test_a_lost_zone_holds_up_no_skew(capsys, file):
     assert as_json(capsys, file, *KIND[:4], *apart)["fit"] > 1
 
 
-def test_a_mix_of_what_was_placed_lately(capsys, file):
-    """By hand: 4 and 3 cores in turn on 4, 8 and 8, with and without zone a; and what was placed too long ago."""
-    words = ("--mix", "--profile", "kubernetes")
-    answer = as_json(capsys, file, *words, "--by", "zone")
-    assert [(one["cpu"], one["placed"]) for one in answer["mix"]] == [(4.0, 1), (3.0, 1)]
-    assert answer["fit"] == sum(one["fit"] for one in answer["mix"]) == sum(answer["by"].values()) == 5
-    assert answer["first"]["cpu"] in (3.0, 4.0)
-    assert answer["limits"][0]["filter"] == "fits"
-    shown = run(capsys, file, *words)
-    assert shown.startswith("5 more of the mix fit, on 3 machines (mix: 2 instances of the last 7d; 4 machines")
-    assert "no longer fits" in shown
-    lost = as_json(capsys, file, *words, "--if-lost", "zone=a")
-    assert (lost["lost"]["placed"], lost["fit"]) == (1, 1)
-    with pytest.raises(SettingsError, match="mix_since: no instance was placed within 1h"):
-        main(["--fleet-file", file, "--mix", "--mix-since", "1h"], {})
-
-
 def test_none_fits(capsys, file):
     assert run(capsys, file, "--cpu", "100", code=3).startswith("0 more fit")
 
@@ -110,9 +93,6 @@ def test_none_fits(capsys, file):
     [
         (["--if-lost", "zone=z"], "if_lost: no machine has the label zone=z"),
         (["--if-lost", "zone=a,rack=b"], "if_lost: expected one LABEL=VALUE, got 2"),
-        (["--mix", "--cpu", "2"], "mix: counts what was placed lately; cpu has no place beside it"),
-        (["--mix", "--selector", "zone=a"], "mix: counts what was placed lately; selector has no place beside it"),
-        (["--mix", "--if-lost", "zone=z"], "if_lost: no machine has the label zone=z"),
         (["--cpu", "lots"], "cpu: 'lots' is not an amount"),
         (["--profile", "none"], "profile: no profile 'none'"),
     ],

@@ -17,8 +17,8 @@ from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing.trial import Trial
 from scorer.placement.offers.placement import expected_change
 from scorer.planning.balance.by_overload import rebalance
-from scorer.planning.capacity.room import room
 from scorer.planning.drain.drain import drain
+from scorer.planning.room import room
 from scorer.planning.wanted.wanted import compare
 from scorer.ranking.filters.affinity import AntiAffinity
 from scorer.ranking.profiles.catalogue import load_profiles

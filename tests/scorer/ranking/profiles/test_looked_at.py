@@ -13,7 +13,7 @@ from schemas.rpc.request import InvalidRequest, Request
 from scorer.commands.placing import profiles as command
 from scorer.commands.placing.rank import RankSettings, _rank
 from scorer.placement.choosing.trial import Trial
-from scorer.planning.capacity.room import room
+from scorer.planning.room import room
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.looked_at import DEMANDS
 from scorer.ranking.profiles.profile_file import parse_profile

@@ -16,8 +16,8 @@ from scorer.kubernetes.extender.verbs import kept, scored
 from scorer.placement.choosing.plan import plan
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.advice import advice
-from scorer.planning.capacity.room import room
 from scorer.planning.drain.drain import drain
+from scorer.planning.room import room
 from scorer.ranking.explanation.explain import refusals
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile_file import parse_profile
