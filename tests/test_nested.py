@@ -28,8 +28,8 @@ from scorer.kubernetes.extender.protocol import read_args, read_binding
 from scorer.kubernetes.nodes_body import read_node, read_nodes
 from scorer.kubernetes.pods_api import _read_bookmark, _read_event
 from scorer.kubernetes.pods_body import read_list, read_pod
+from scorer.ledger.record.instance import record_or_none
 from scorer.ledger.store.reconcile import InventoryError, read_inventory
-from scorer.ledger.store.scripts import _is_record
 from scorer.live.loader import Loader
 from scorer.planning.balance.rounds import rounds_of
 from scorer.ranking.profiles.rebalance_section import Rebalancing
@@ -87,7 +87,7 @@ READERS = {
         for method, kind in RPC.items()
     },
     "the ledger's log": (lambda raw: _Entry((b"1-0", [b"i", raw])), (WindwardError,)),
-    "a record": (_is_record, ()),
+    "a record": (record_or_none, ()),
     "an operator's rule": (
         lambda raw: known_operator_facts(read_json(raw)), (msgspec.DecodeError, InvalidOperatorFacts),
     ),

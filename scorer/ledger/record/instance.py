@@ -26,6 +26,7 @@ import msgspec
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import KEPT_FIELDS, Affinity, KeptFields, Preference, Request, Toleration
+from schemas.values.read_json import read_or
 from scorer.ledger.record.units import COUNT_MAX, RESOURCE_UNITS, UNITS, as_units
 
 
@@ -292,25 +293,21 @@ class _Scripts(_Held, kw_only=True, gc=False):
     moving: _Move | msgspec.UnsetType = msgspec.UNSET
 
 
-_read_for_scripts = msgspec.json.Decoder(_Scripts).decode
+def record_or_none(raw: bytes) -> Instance | None:
+    """Return the record, None where it cannot be read."""
+    try:
+        return read_record(raw)
+    except UNREADABLE:
+        return None
 
 
 def sound(name: bytes, raw: bytes) -> Instance | None:
     """Return the record that is stored under an id, None where scorers or scripts cannot read it."""
-    try:
-        record, found = read_record(raw), _read_for_scripts(raw)
-    except UNREADABLE:
+    record, found = record_or_none(raw), read_or(raw, _Scripts, None)
+    if record is None or found is None or record.id.encode() != name:
         return None
     lines = 3 if found.moving and found.moving.new else 1  # the scripts find each tail by its line
-    return record if found.id.encode() == name and raw.count(b"\n") >= lines else None
-
-
-def id_in(raw: bytes) -> str:
-    """Return the id in a record, "" in one that cannot be read."""
-    try:
-        return read_record(raw).id
-    except UNREADABLE:
-        return ""
+    return record if raw.count(b"\n") >= lines else None
 
 
 def of_builtins(fields: Mapping[str, Any]) -> Instance:

@@ -16,7 +16,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scorer.ledger.record.instance import LIVE, Instance, as_held, counts_of, id_in, read_record, sound, sums_of
+from scorer.ledger.record.instance import (
+    LIVE,
+    Instance,
+    as_held,
+    counts_of,
+    read_record,
+    record_or_none,
+    sound,
+    sums_of,
+)
 from scorer.ledger.record.transition import Difference
 from scorer.ledger.record.units import SUMS
 from scorer.ledger.store.follower import Follower
@@ -251,8 +260,9 @@ def _torn(name: str, raw: bytes, in_log: bytes) -> Difference:
     """Return the difference for a record that cannot be read; an ended record in the log is no replacement."""
     newest = read_record(in_log) if in_log else None
     if newest is None or newest.state not in LIVE:
-        if sound((own := id_in(raw)).encode(), raw):
-            return Difference("record", name, f"is the record of {own}", raw, raw)
+        own = record_or_none(raw)
+        if own is not None and sound(own.id.encode(), raw):
+            return Difference("record", name, f"is the record of {own.id}", raw, raw)
         return Difference("record", name, "cannot be read, and the log has it no more: import an inventory", raw)
     what = f"cannot be read; the log has it as of change {newest.version}: {newest.state} on {newest.machine}"
     return Difference("record", name, what, raw, in_log)

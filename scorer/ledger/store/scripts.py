@@ -19,7 +19,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
@@ -36,8 +36,8 @@ from scorer.ledger.record.instance import (
     UNREADABLE,
     Instance,
     copy_with,
-    id_in,
     read_record,
+    record_or_none,
     record_tail,
     sound,
     with_arrival,
@@ -256,22 +256,17 @@ class Ledger:
         if number is not None and number != _FORMAT:
             raise UnknownFormat(self.head, shortened(number.decode(errors="replace")))
         try:
-            raws = records_in(entries)
-            try:
-                records = [read_record(raw) for raw in raws]
-            except UNREADABLE:
-                records = [read_record(raw) for raw in takewhile(_is_record, raws)]
+            records = [one for one in takewhile(bool, map(record_or_none, records_in(entries))) if one]
             return (epoch or b"").decode("ascii"), int(change or 0), records
         except ValueError:
             raise Damaged(self.head, f"epoch {epoch!r}, change {change!r}") from None
 
     def _read(self, raws: Sequence[bytes]) -> list[Instance]:
         """Return some records; raises Damaged naming the first that cannot be read."""
-        raws = list(raws)
         try:
             return [read_record(raw) for raw in raws]
         except UNREADABLE:
-            wrong = next(raw for raw in raws if not _is_record(raw))
+            wrong = next(raw for raw in raws if record_or_none(raw) is None)
             raise Damaged(self.instances, f"{wrong!r} is no record of an instance") from None
 
     def server_time_s(self) -> float:
@@ -330,7 +325,7 @@ class Ledger:
     def leavers(self) -> list[Instance]:
         """Return the leavers that can be read, the oldest first; none for a Redis user that may not read them."""
         (found,) = self.wire.ask([("ZRANGEBYSCORE", self._leavers, "-inf", "+inf")])
-        return [] if isinstance(found, redis.ResponseError) else _readable(found)
+        return [] if isinstance(found, redis.ResponseError) else list(filter(None, map(record_or_none, found)))
 
     def live(self, ids: Sequence[str]) -> dict[str, Instance]:
         """Return the live records of some ids; a record that is due to expire may be among them."""
@@ -343,8 +338,8 @@ class Ledger:
         while entries := self.wire.one("XRANGE", self.log, after, "+", "COUNT", PAGE):
             after = "(" + entries[-1][0].decode()
             for raw in records_in(entries):
-                if (name := id_in(raw)) in torn and sound(name.encode(), raw):
-                    found[name] = raw
+                if (one := record_or_none(raw)) and one.id in torn and sound(one.id.encode(), raw):
+                    found[one.id] = raw
         return found
 
     def _scan(self, key: str) -> Iterator[list[bytes]]:
@@ -388,13 +383,15 @@ class Ledger:
         """Return the version of every machine that holds something; ``around``: 0 for one that cannot be read."""
         flat = self.wire.one("HGETALL", self.machines)
         rows = list(zip(flat[::2], flat[1::2], strict=True))
-        try:
-            return {name.decode(): int(row.split(b" ", 1)[0]) for name, row in rows}
-        except ValueError:
-            if around:
-                return {_name(name): _version(row) for name, row in rows}
-            wrong = next((name, row) for name, row in rows if not _is_text(name) or not _version(row))
-            raise Damaged(self.machines, f"the row of {wrong[0]!r} is {wrong[1]!r}") from None
+        if around:
+            return {_name(name): _version(row) for name, row in rows}
+        found = dict[str, int]()
+        for name, row in rows:
+            try:
+                found[name.decode()] = int(row.split(b" ", 1)[0])
+            except ValueError:
+                raise Damaged(self.machines, f"the row of {name!r} is {row!r}") from None
+        return found
 
     # ---- transitions
 
@@ -622,19 +619,6 @@ def records_in(entries: Sequence[Any]) -> list[bytes]:
     ]
 
 
-def _is_record(raw: bytes) -> bool:
-    try:
-        read_record(raw)
-    except UNREADABLE:
-        return False
-    return True
-
-
-def _readable(raws: Iterable[bytes]) -> list[Instance]:
-    """Return the records that can be read, of these texts."""
-    return [read_record(raw) for raw in raws if _is_record(raw)]
-
-
 def _name(raw: bytes) -> str:
     """Return a name that may be no text, so that `_bytes` returns it."""
     return raw.decode(errors="surrogateescape")
@@ -642,10 +626,6 @@ def _name(raw: bytes) -> str:
 
 def _bytes(name: str) -> bytes:
     return name.encode(errors="surrogateescape")
-
-
-def _is_text(name: bytes) -> bool:
-    return name.decode(errors="replace").encode() == name
 
 
 def _version(row: bytes) -> int:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.json_schema import schema_file
 from schemas.resources import RESOURCES
+from schemas.rpc import results
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import RPC, Update
 from schemas.rpc.request import (
@@ -265,3 +266,15 @@ def test_the_largest_names_are_taken():
     """An id with the number of a batch of 10,000 is confirmed and updated, too."""
     longest = "x" * 253 + "-10000"
     assert msgspec.convert({"id": longest}, Update).id == longest
+
+
+KINDS = {name: kind for name, kind in vars(results).items() if isinstance(kind, type(msgspec.Struct))}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_field_that_an_answer_leaves_out_is_nothing(name):
+    """A scorer of before does not say the newest ones; the class of an instance that none is said of is prod."""
+    for field in msgspec.structs.fields(KINDS[name]):
+        if not field.required:
+            left_out = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+            assert left_out == "prod" if field.name == "priority_class" else not left_out, field.name
