@@ -1,6 +1,7 @@
 """The types of columns, with the machine as the last axis; functions that select, compare and show rows."""
 
 from collections.abc import Callable, Mapping
+from ctypes import c_size_t
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +17,15 @@ Array = TypeVar("Array", bound=NDArray[Any])
 
 ROUNDING = 1e-12
 """Relative slack, so that sums of floats meet a limit they equal; below a terabyte less than the ledger counts."""
+
+
+def address(array: NDArray[Any]) -> int:
+    """Return the address of an array's data; the caller keeps the array while the address is in use.
+
+    The pointer follows the head that all objects have (`PyArrayObject_fields` of numpy's C interface). To read it there
+    takes 0.1 us, ``array.ctypes.data`` 1.8; a decision reads forty.
+    """
+    return c_size_t.from_address(id(array) + object.__basicsize__).value
 
 
 def numbers(values: Floats, names: tuple[str, ...] = RESOURCES) -> Mapping[str, float | None]:

@@ -5,6 +5,7 @@ such machine in the roster).
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from scorer.ledger.record.facets import Facet
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.slots import INSTANCE, PlacedInstances
 from scorer.ledger.view.view import GONE, Change, LedgerView
-from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.arrays import Floats, Integers, address
 from scorer.snapshot.rules import Roster
 
 MANY, TALLIES_MAX = 256, 64
@@ -73,7 +74,7 @@ class Residents:
         order = np.argsort(rows, kind="stable")
         ends = np.zeros(len(self.roster.names) + 1, np.int64)
         np.cumsum(np.bincount(rows, minlength=ends.size - 1), out=ends[1:])
-        return records.ctypes.data + chosen[order] * INSTANCE.itemsize, ends
+        return address(records) + chosen[order] * INSTANCE.itemsize, ends
 
     def on(self, rows: Sequence[int], overlay: Overlay | None = None) -> tuple[Places, Places]:
         """Return instances and leavers of some machines, with an overlay's proposals; valid until the next change."""
@@ -122,8 +123,7 @@ class Residents:
 
 
 def _flat(addresses: Sequence[Sequence[int]]) -> Places:
-    ends = np.zeros(len(addresses) + 1, np.int64)
-    np.cumsum([len(here) for here in addresses], out=ends[1:])
+    ends = np.array([0, *accumulate(map(len, addresses))], np.int64)
     return np.array([one for here in addresses for one in here], np.int64), ends
 
 

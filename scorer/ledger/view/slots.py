@@ -13,7 +13,7 @@ from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.kind import kind_of
-from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.arrays import Bools, Floats, Integers, address
 from scorer.snapshot.usages import pair_digest
 
 _R = len(RESOURCES)
@@ -172,14 +172,9 @@ class Slots:
         """Return these slots as columns; ``rows``: the row of each one's machine."""
         return PlacedInstances(self.records[slots], rows)
 
-    @property
-    def address(self) -> int:
-        """The address of the first record, valid while ``records`` is this array."""
-        return self.records.ctypes.data
-
     def addresses_of(self, slots: Iterable[int]) -> list[int]:
-        """Return the addresses of the records in some slots."""
-        first = self.address
+        """Return the addresses of the records in some slots, valid while ``records`` is this array."""
+        first = address(self.records)
         return [first + slot * INSTANCE.itemsize for slot in slots]
 
 

@@ -19,9 +19,10 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
     if not rows:
         return []
     index = np.array(rows, np.int64)
-    machines, now_s = ranking.machines.take(index), ranking.machines.now_s
+    now_s = ranking.machines.now_s
     names = _names([term.weighted.score.name for term in ranking.terms])
-    taken = [term.machines.take(index) for term in ranking.terms]
+    taken = {each: each.take(index) for each in {ranking.machines, *(term.machines for term in ranking.terms)}}
+    machines = taken[ranking.machines]
     resources, own = _resources(machines), machines.records(0)
     window_s, age_s = machines.records(1)["window_s"].tolist(), (now_s - own["seen_at"]).tolist()
     coverage, warming, count = (own[name].tolist() for name in ("coverage", "warming", "count"))
@@ -29,9 +30,9 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
     for position, row in enumerate(rows):
         scores: dict[str, dict[str, Any]] = {}
         risk, feasible = None, not ranking.refused[row]
-        for name, term, seen in zip(names, ranking.terms, taken, strict=True):
+        for name, term in zip(names, ranking.terms, strict=True):
             value, said = ranking.said(term, row)
-            details = plugins.detail(term.weighted.score, said, ranking.request, seen, position)
+            details = plugins.detail(term.weighted.score, said, ranking.request, taken[term.machines], position)
             raw = finite(term.raw[row]) if feasible else None if said is None else finite(value)
             worth = raw * term.slope + term.start if feasible and raw is not None else None
             scores[name] = {"value": worth, "raw": raw, "weight": term.weighted.weight, **details}
@@ -60,7 +61,7 @@ def _resources(machines: Machines) -> list[dict[str, dict[str, float | None]]]:
         "mean": more["measured"], "std": more["std"], "credit": more["credit"],
         "debit": np.maximum(more["measured"] + more["credit"] - rows["mean"], 0.0) * machines.debits,
         "promised": rows["allocated"], "allocatable": rows["allocatable"], "utilization": rows["utilization"],
-        "request": np.tile(machines.amounts, (len(machines), 1)),
+        "request": np.broadcast_to(machines.amounts, (len(machines), len(RESOURCES))),
     }  # fmt: skip
     by_machine = zip(*(column.tolist() for column in columns.values()), strict=True)
     return [

@@ -185,8 +185,11 @@ class Fits(Plugin):
         return most
 
     def _ratio(self, machines: Machines) -> Floats:
-        """Return [R, n]: the operator's ratio, else that of the last matching selector, else the profile's, else 1."""
-        ratio = np.repeat(as_column(self.ratio, 1.0), len(machines), axis=1)
+        """Return [R, n], or [R, 1] where all have the same.
+
+        The operator's ratio, else that of the last matching selector, else the profile's, else 1.
+        """
+        ratio = as_column(self.ratio, 1.0)
         for each in self.ratio_where:
             given, matches = as_column(each.ratio, np.nan), select(each.selector, machines, "ratio_where")
             ratio = np.where(matches & np.isfinite(given), given, ratio)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scorer.ranking.kernel.layout import MODEL, SAID_MAX, STRUCTS, USE, R
-from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.arrays import Bools, Floats, Integers, address
 
 LIBRARY = Path(__file__).with_name("kernel.so")
 BUILD = "python -m ops.packages.compiler"
@@ -50,6 +50,8 @@ def _load() -> Any:
     if (here := _sources()) and library.sources().decode() != here:
         raise KernelError(f"{LIBRARY} was built from other sources; build it again with: {BUILD}")
     sizes = np.zeros(len(STRUCTS), np.int64)
+    if address(sizes) != sizes.ctypes.data:
+        raise KernelError("the arrays of this numpy do not begin with their address (scorer.snapshot.arrays.address)")
     library.begin(address(sizes))
     if sizes.tolist() != [one.itemsize for one in STRUCTS]:
         raise KernelError(f"{LIBRARY} was built for other structs; build it again with: {BUILD}")
@@ -61,11 +63,6 @@ def _sources() -> str:
     folders = (LIBRARY.parent, LIBRARY.parents[1] / "filters", LIBRARY.parents[1] / "scores")
     found = [path.read_bytes() for folder in folders for path in sorted(folder.glob("*.[ch]"))]
     return sha256(b"".join(found)).hexdigest()[:16] if found else ""
-
-
-def address(array: NDArray[Any]) -> int:
-    """Return the address of an array; the caller keeps the array while the address is in use."""
-    return array.ctypes.data  # __array_interface__ spells the struct out each time: 90 us for a row
 
 
 def point(struct: NDArray[Any], **arrays: NDArray[Any]) -> None:

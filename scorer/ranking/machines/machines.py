@@ -146,7 +146,7 @@ class Machines:
         """The inputs of the C functions of filters and scores."""
         return Records(self.table.rows, self.table.more, *self.what_if.rows(self.table)[:2], self.query)
 
-    @property
+    @cached_property
     def amounts(self) -> Floats:
         """[R] The requested amounts; 0 where none is given."""
         found: Floats = self.query["amounts"]

@@ -120,10 +120,10 @@ class WhatIf:
         """Return a copy of some rows (0), of their optional parts (1), or of their sums (2), with patches."""
         of = table.records[place]
         assert of is not None
-        patched, found = _plain(self.rows(table)[place]), _plain(of)[rows]
+        found = _plain(of)[rows]
         for position, row in enumerate(rows.tolist() if self.count else ()):
             if row in self.place:
-                found[position] = patched[self.place[row]]
+                found[position] = _plain(self.rows(table)[place])[self.place[row]]
         return found.view(of.dtype)
 
     def column(self, table: Table, name: str, place: int, values: Floats) -> Floats:
