@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
+from schemas.values.numbers import finite
 from scorer.ranking.kernel.layout import NONE, PLAIN
 from scorer.ranking.machines.machines import Machines
-from scorer.snapshot.arrays import Bools, Floats, numbers
+from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.rules import MachineRules
 
 __all__ = ["Bools", "Detail", "Floats", "Machines", "Plugin", "Request", "by_resource", "settings"]
@@ -100,5 +101,5 @@ def settings(struct: np.dtype[Any], **values: Any) -> NDArray[Any]:
 
 def by_resource(said: Floats, place: int, names: Sequence[str] = RESOURCES) -> Mapping[str, float | None]:
     """Return numbers by resource, from a place counted in groups of R; only for some resources."""
-    every = numbers(said[place * _R : (place + 1) * _R])
-    return {name: every[name] for name in names}
+    every = said[place * _R : (place + 1) * _R].tolist()
+    return {name: finite(every[RESOURCES.index(name)]) for name in names}

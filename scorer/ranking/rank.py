@@ -81,7 +81,8 @@ class Decision:
         self.far = False
         """Whether one more instance changes other machines' figures, so that each is ranked by itself."""
         for position, placed in enumerate(self.profile.filters, 1):
-            machines, of, code = self.seen.machines(placed.load_model), placed.compiled, position * CODE
+            machines = self.machines if placed.load_model is None else self.seen.machines(placed.load_model)
+            of, code = placed.compiled, position * CODE
             if (of is None or of.asks) and not plugins.wanted(placed.filter, request, machines):
                 continue
             use, reasons = -1, (getattr(placed.filter, "reason", ""),) if of is None else of.reasons
@@ -91,9 +92,10 @@ class Decision:
             self.far |= of is None
             self.verdicts.append(Verdict(placed, machines, code, reasons, use))
         for weighted in self.profile.scores if scores else ():
-            machines, of, how = self.seen.machines(weighted.load_model), weighted.compiled, _HOW[weighted.normalise]
             if not weighted.weight > 0:
                 continue
+            machines = self.machines if weighted.load_model is None else self.seen.machines(weighted.load_model)
+            of, how = weighted.compiled, _HOW[weighted.normalise]
             if (of is None or of.asks) and not plugins.wanted(weighted.score, request, machines):
                 continue
             use = self.scores.size

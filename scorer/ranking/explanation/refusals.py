@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from schemas.rpc.results import Refusal
 from scorer.ranking.kernel.layout import CODE
 from scorer.ranking.ranking import Ranking, Verdict
@@ -19,7 +17,7 @@ def in_words(verdicts: Sequence[Verdict], counts: Integers) -> list[Refusal]:
     """Return the refusals by some filters; ``counts``: the number of machines by code of `Ranking.refused`."""
     found: dict[tuple[str, str], int] = {}
     by_code = {verdict.code: verdict for verdict in verdicts}
-    for code in np.flatnonzero(counts[1:]).tolist():
+    for code in counts[1:].nonzero()[0].tolist():
         verdict = by_code[(code + 1) // CODE * CODE]
         key = (verdict.filter.name, verdict.reason((code + 1) % CODE))
         found[key] = found.get(key, 0) + int(counts[code + 1])

@@ -61,12 +61,12 @@ def _resources(machines: Machines) -> list[dict[str, dict[str, float | None]]]:
         "mean": more["measured"], "std": more["std"], "credit": more["credit"],
         "debit": np.maximum(more["measured"] + more["credit"] - rows["mean"], 0.0) * machines.debits,
         "promised": rows["allocated"], "allocatable": rows["allocatable"], "utilization": rows["utilization"],
-        "request": np.broadcast_to(machines.amounts, (len(machines), len(RESOURCES))),
     }  # fmt: skip
-    by_machine = zip(*(column.tolist() for column in columns.values()), strict=True)
+    names, asked = (*columns, "request"), [machines.amounts.tolist()] * len(machines)
+    by_machine = zip(*(column.tolist() for column in columns.values()), asked, strict=True)
     return [
         {
-            name: dict(zip(columns, _plain(values), strict=True))
+            name: dict(zip(names, _plain(values), strict=True))
             for name, values in zip(RESOURCES, zip(*each, strict=True), strict=True)
         }
         for each in by_machine

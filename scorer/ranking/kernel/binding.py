@@ -141,14 +141,17 @@ class Uses:
         """``scores``: the maximum number of scores; None: the plugins are filters."""
         self._packed = bytearray()
         self._kept: list[object] = []
-        self._raw = None if scores is None else Pinned(np.zeros((scores, machines)))
+        self._raw = None if scores is None else Pinned(np.empty((scores, machines)))
         self.size = 0
 
     def add(
         self, records: Records, number: int, settings: Pinned | None, *, columns: Sequence[Floats] = (),
         own: Sequence[float] = (), code: int = 0, inner: int = 0, how: int = 0, weight: float = 0.0,
     ) -> Floats | None:  # fmt: skip
-        """Add a filter with its code, or a score; return [M], the array for the values of a score."""
+        """Add a filter with its code, or a score; return [M], the array for the values of a score.
+
+        Those of refused machines are without meaning.
+        """
         side = added = raw = None
         if columns:
             side = np.ascontiguousarray(columns[0]) if len(columns) == 1 else np.stack(columns, axis=1)
@@ -245,7 +248,7 @@ def finish(
     refused: NDArray[np.int32], scores: Uses, order: NDArray[np.uint64], most: int, reasons: int
 ) -> tuple[Floats, Integers, Integers]:
     """Return the weighted mean [M], at most ``most`` best rows, and how many machines each refusal has [reasons]."""
-    total, best = np.zeros(refused.size), np.empty(min(most, refused.size), np.int64)
+    total, best = np.empty(refused.size), np.empty(min(most, refused.size), np.int64)
     counts = np.zeros(reasons, np.int64)
     found = _library.finish(
         refused.size, address(refused), scores.at, scores.size, address(order), address(total), address(best),

@@ -124,7 +124,7 @@ class WhatIf:
         for position, row in enumerate(rows.tolist() if self.count else ()):
             if row in self.place:
                 found[position] = _plain(self.rows(table)[place])[self.place[row]]
-        return found.view(of.dtype)
+        return np.ndarray(found.shape, of.dtype, found)
 
     def column(self, table: Table, name: str, place: int, values: Floats) -> Floats:
         """Return a column [M, ...] of rows (0), of their optional parts (1), or of sums (2), with patches."""
