@@ -7,7 +7,7 @@ Instances that must be near each other, and near no others, leave together: all 
 An instance whose neighbour leaves after it is placed once more.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -30,15 +30,15 @@ def place_anew(
     gone: bool = False,
     condition: Apart | None = None,
     by_class: bool = False,
-    first: Collection[str] = (),
+    first: Mapping[str, int] | None = None,
     key: Key | None = None,
 ) -> list[Anew]:
     """Return the target of each instance, in the order of placing; the trial then includes the moves.
 
     ``gone``: their machines are lost, so they count nowhere before they are placed. Otherwise each stays on its machine
     until its turn, and afterwards when no machine is feasible. ``by_class``: higher classes before lower ones, within a
-    class masters first; groups that move together stay first. ``first``: ids of instances before larger ones.
-    ``key``: of the largest, in place of cpu and memory.
+    class masters first; groups that move together stay first. ``first``: by id a rank, the highest first,
+    before larger ones. ``key``: of the largest, in place of cpu and memory.
 
     Raises InvalidRequest where `rank` does.
     """

@@ -58,7 +58,7 @@ class Target:
         >>> Target.read("db1=10.0.0.7:9100")
         Target(url='http://10.0.0.7:9100/metrics', name='db1')
         """
-        named = "=" in text and "://" not in text.partition("=")[0]
+        named = "=" in text and not {*"/?"} & {*text.partition("=")[0]}
         name, _, where = text.partition("=") if named else ("", "", text)
         url = where if "://" in where else f"http://{where}"
         parts = urlsplit(url)
@@ -67,7 +67,7 @@ class Target:
             raise ValueError(f"expected HOST:PORT, NAME=HOST:PORT or a URL{got}")
         refuse_password(url)
         port = parts.port or (9100 if "://" not in where else None)
-        host = parts.netloc if port is None or parts.port else f"{parts.netloc}:{port}"
+        host = parts.netloc if port is None or parts.port else f"{parts.netloc.rstrip(':')}:{port}"
         return cls(f"{parts.scheme}://{host}{parts.path or '/metrics'}{'?' * bool(parts.query)}{parts.query}", name)
 
 

@@ -127,6 +127,8 @@ class BridgeSettings(PublishSettings):
                 if self.scrape_username is None
                 else f"Basic {b64encode(pair).decode()}"
             )
+        if not (said.isascii() and said.isprintable()):
+            raise SettingsError("scrape_password: a bearer token is printable ASCII")
         files = (self.scrape_tls_ca_file, self.scrape_tls_cert_file, self.scrape_tls_key_file)
         return Credentials(said, tls_context("scrape", *files) if any(files) else None)
 

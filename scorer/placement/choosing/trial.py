@@ -11,7 +11,7 @@ the plans that commands make, since a batch of a query is a what-if, too.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
@@ -298,16 +298,17 @@ def side_by_side(instances: Sequence[Instance]) -> frozenset[str]:
 
 
 def alike(
-    instances: Sequence[Instance], first: Collection[str] = (), *, by_class: bool, key: Key | None = None
+    instances: Sequence[Instance], first: Mapping[str, int] | None = None, *, by_class: bool, key: Key | None = None
 ) -> list[tuple[Request, list[Instance]]]:
-    """Return the instances grouped by equal requests, the largest first; groups with one of ``first`` before them."""
+    """Return the instances grouped by equal requests, the largest first; by the ranks ``first`` before that."""
     groups: dict[bytes, tuple[Request, list[Instance]]] = {}
     for instance in instances:
         request = msgspec.structs.replace(as_request(instance), id="")
         group = groups.setdefault(_encode(request), (request, []))
         group[1].append(instance)
     ordered = sorted(groups.values(), key=lambda group: (key or size)(group[1][0]), reverse=True)
-    ordered.sort(key=lambda group: all(one.id not in first for one in group[1]))
+    if first:
+        ordered.sort(key=lambda group: max(first.get(one.id, 0) for one in group[1]), reverse=True)
     return sorted(ordered, key=lambda group: class_first(group[1][0])) if by_class else ordered
 
 

@@ -1,6 +1,6 @@
 """Maxmemory: the memory that the instances of a machine may grow to stays below a share of its memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,9 @@ class Maxmemory(Plugin):
 
     def settings(self) -> NDArray[Any]:
         return settings(self.struct, share=self.share)
+
+    def compares(self) -> Sequence[tuple[str, str]]:
+        return [("memory", f"maxmemory promised at most {self.share:g} of allocatable")]
 
     def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:
         yield Limit(total("maxmemory"), machines.allocatable[MEMORY] * self.share, "maxmemory over its share")

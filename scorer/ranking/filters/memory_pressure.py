@@ -1,5 +1,6 @@
 """Memory pressure: a machine about to run out of memory takes no more instances."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,11 @@ class MemoryPressure(Plugin):
     def __post_init__(self) -> None:
         if not 0 <= self.available_min <= 1:
             raise ValueError(f"available_min: expected a share from 0 to 1, got {self.available_min}")
+
+    def compares(self) -> Sequence[tuple[str, str]]:
+        who = "of a request without amounts: " * self.best_effort_only
+        what = f"{who}left (mean of the shortest window) at least {self.available_min:g} of the capacity"
+        return [("memory", what)] * (self.available_min > 0)
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         if self.best_effort_only and (machines.amounts.any() or request.limits):

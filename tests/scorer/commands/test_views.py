@@ -119,6 +119,8 @@ stale_s = 90.0
 filters = [
     {use = "fits", ratio = {cpu = 2.0}},
     {use = "usage_threshold", thresholds = {cpu = 0.8, memory = 0.9}, percentile_thresholds = {cpu = 0.95}},
+    {use = "memory_pressure", available_min = 0.03},
+    {use = "maxmemory", share = 0.5},
 ]
 scores = [{use = "least_allocated"}]
 """
@@ -143,6 +145,8 @@ def test_what_is_compared_is_told_by_resource(mine, capsys):
         "memory: promised at most 1 of allocatable (fits)",
         "memory: used (mean), with the request, at most 1 of allocatable (fits)",
         "memory: used (mean) at most 0.9 of allocatable (usage_threshold)",
+        "memory: left (mean of the shortest window) at least 0.03 of the capacity (memory_pressure)",
+        "memory: maxmemory promised at most 0.5 of allocatable (maxmemory)",
     ]
 
 

@@ -234,6 +234,13 @@ def test_credentials_are_sent_and_never_shown(name, given, sent):
     assert not sent or sent not in repr(credentials)
 
 
+@pytest.mark.parametrize("token", ["a\nb", "a\x7f", "\u20ac"])
+def test_a_token_that_no_header_can_carry_is_refused(token):
+    """At the start: the library refuses it at each request."""
+    with pytest.raises(SettingsError, match="printable ASCII"):
+        _ = BridgeSettings(scrape_password=token).credentials
+
+
 def test_a_scrape_carries_its_credentials():
     asked = list[str]()
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -548,6 +555,9 @@ def test_a_prometheus_that_refuses_is_asked_again(exporter):
         # node_exporter's README: collect[] filters collectors
         ("one=http://db1:9100/metrics?collect[]=cpu", "http://db1:9100/metrics?collect[]=cpu", "one"),
         ("http://db1:9100?collect[]=cpu&x=1", "http://db1:9100/metrics?collect[]=cpu&x=1", ""),
+        ("db1:9100/metrics?collect[]=cpu", "http://db1:9100/metrics?collect[]=cpu", ""),
+        ("db1?collect[]=cpu", "http://db1:9100/metrics?collect[]=cpu", ""),
+        ("db1:", "http://db1:9100/metrics", ""),
     ],
 )
 def test_targets(text, url, name):

@@ -48,18 +48,24 @@ def test_the_largest_first_and_the_rest_is_told_why():
     assert [one.instance.id for one in found.moves] == ["l", "m"]
 
 
-def test_who_finds_no_machine_goes_first_in_a_second_try():
-    """The larger one takes the only machine of the smaller one at first."""
+@pytest.mark.parametrize(
+    ("name", "asked", "found"),
+    [
+        ("the larger one takes the machine of the smaller one", {"b": (3, "b,c"), "c": (2, "b")}, "cb"),
+        ("so does the next larger one then", {"b": (3, "b,c,d"), "c": (2.5, "b,c"), "d": (2, "b")}, "dcb"),
+        ("one has no machine", {"b": (3, "b,c"), "c": (2, "b"), "d": (1, "e")}, "cb-"),
+    ],
+)
+def test_who_finds_no_machine_goes_first_in_another_try(name, asked, found):
+    """Of machines of three cores, each takes one of these."""
     idle = {"cpu": {"mean": 0.1, "std": 0.01}, "memory": 1}
-    machines = [
-        machine("gone", 32, 100, usage=idle),
-        machine("b", 3, 100, usage=idle),
-        machine("c", 3, 100, usage=idle),
+    machines = [machine(each, 3 if each != "gone" else 32, 100, usage=idle) for each in ("gone", *asked)]
+    instances = [
+        {"id": each, "machine": "gone", "cpu": cpu, "memory": 1, "selector": f"machine in ({some})"}
+        for each, (cpu, some) in asked.items()
     ]
-    large = {"id": "large", "machine": "gone", "cpu": 3, "memory": 1}
-    small_one = {"id": "small", "machine": "gone", "cpu": 2, "memory": 1, "selector": "machine=b"}
-    of = fleet(*machines, instances=[large, small_one])
-    assert where(drained(of, "gone", profile="kubernetes")) == {"small": "b", "large": "c"}
+    targets = where(drained(fleet(*machines, instances=instances), "gone", profile="kubernetes"))
+    assert "".join(targets[each] or "-" for each in asked) == found, name
 
 
 def test_a_profile_without_the_filter_gets_it():
