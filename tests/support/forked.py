@@ -1,10 +1,12 @@
-"""``windward`` on the PATH of a test's shell, started in a tenth of the time: forked from a process with its imports.
+"""``windward`` started in a tenth of the time: forked from a process with its imports.
 
-A start takes 0.4 s of a core, and the pages of documentation start some two hundred. Here the script on the PATH passes
-its words, folder, environment and files to a server over a Unix socket. That forks: the child has the command line and
-the open files of the script, runs the command and answers with its exit code. Other tests start commands as users do.
+A start takes 0.4 s of a core, and the pages of documentation start some two hundred. Here the script on the PATH of a
+test's shell, or `Forked` in a test, passes its words, folder, environment and files to a server over a Unix socket.
+That forks: the child has them, answers with its process id, runs the command and answers with its exit code. So start
+the scorers and planners of most tests; the others, and all other processes, start as users start them.
 """
 
+import atexit
 import gc
 import json
 import os
@@ -13,12 +15,14 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 from ops.cli.commands import COMMANDS
-from ops.stack.servers.process import wait_until
+from ops.stack.servers.process import LocalProcess
 
 SCRIPT = """#!{python} -IS
 import json, os, socket, sys
@@ -26,6 +30,7 @@ with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
     socket.send_fds(server, [b"f"], [0, 1, 2])
     server.sendall(json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode() + b"\\n")
+    server.recv(4)
     answer = server.recv(1)
 sys.exit(answer[0] if answer else 70)
 """
@@ -38,19 +43,69 @@ def forking(folder):
     script = folder / "windward"
     script.write_text(SCRIPT.format(python=sys.executable, address=address))
     script.chmod(stat.S_IRWXU)
-    server = subprocess.Popen([sys.executable, "-m", "tests.support.forked", address], cwd=Path(__file__).parents[2])
-    try:
-        wait_until(Path(address).exists, 30, "the server of commands listens")
+    with server_at(address, *COMMANDS):
         yield
-    finally:
-        server.kill()
-        server.wait()
 
 
-def serve(address):
+def server_at(address, *commands):
+    """Return the server that forks these commands; it ends with the thread that starts it."""
+    words = [sys.executable, "-m", "tests.support.forked", address, *commands]
+    return LocalProcess("commands", words, ready=Path(address).exists)
+
+
+@cache
+def _server():
+    """Start the server that forks scorers and planners, for all tests of this process; return it and its address."""
+    address = f"{tempfile.mkdtemp(prefix='windward-')}/windward.socket"
+    process = server_at(address, "scorer", "planner").start()
+    atexit.register(process.stop)
+    return process, address
+
+
+class Forked:
+    """A scorer or a planner with the files of this process; what tests use of `subprocess.Popen`."""
+
+    def __init__(self, words, environ):
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.connect(_server()[1])
+        socket.send_fds(self._server, [b"f"], [0, 1, 2])
+        self._server.sendall(json.dumps([words, os.getcwd(), environ]).encode() + b"\n")  # noqa: PTH109
+        self.pid = int.from_bytes(self._server.recv(4))
+        self.returncode = None
+
+    def wait(self, timeout=None):
+        """Return the exit code: what it answers, -9 when it ended without an answer."""
+        if self.returncode is None:
+            self._server.settimeout(timeout)
+            try:
+                answer = self._server.recv(1)
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired("windward", timeout) from None
+            self._server.close()
+            self.returncode = answer[0] if answer else -signal.SIGKILL
+        return self.returncode
+
+    def poll(self):
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self):
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+
+def serve(address, *commands):
     """Fork a child for each script that connects."""
-    for module, _ in COMMANDS.values():
-        import_module(module)
+    for command in commands:
+        import_module(COMMANDS[command][0])
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as server:
@@ -73,6 +128,7 @@ def _run(script):
         _, files, *_ = socket.recv_fds(script, 1, 3)
         with script.makefile("rb") as asked:
             words, folder, environ = json.loads(asked.readline())
+        script.sendall(os.getpid().to_bytes(4))
         for number, file in enumerate(files):
             os.dup2(file, number)
             os.close(file)
@@ -100,4 +156,4 @@ def _run(script):
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(*sys.argv[1:])

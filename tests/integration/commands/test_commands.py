@@ -564,7 +564,8 @@ def test_a_plan_is_applied_and_then_there_is_nothing_to_do(windward, tmp_path):
     assert json.loads(windward("instances", "show", "one-more", "--json").stdout or "null") is None
     assert windward("plan", str(file), "--apply").returncode == 3
     assert json.loads(windward("instances", "show", "one-more", "--json").stdout)["state"] == "reserved"
-    assert windward("plan", str(file), WINDWARD_REDIS_URL="redis://127.0.0.1:1/0").returncode == 255
+    nobody = {"WINDWARD_REDIS_URL": "redis://127.0.0.1:1/0", "WINDWARD_TIMEOUT": "0.5"}
+    assert windward("plan", str(file), **nobody).returncode == 255
     windward("release", "planned-1", "planned-2", "pinned", "one-more")
 
 

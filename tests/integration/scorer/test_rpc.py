@@ -21,6 +21,7 @@ from scorer.client import AsyncClient, Client, WindwardError
 from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
 from tests.support.fleet_label import without_fleet
+from tests.support.forked import Forked
 from tests.support.in_process import run_command
 from tests.support.pages import eventually, get
 from tests.window_tables import publish, window_table
@@ -31,10 +32,14 @@ FRESH_S = 600.0
 
 
 @contextmanager
-def scorer_process(url, names, *options, env=None, program=("-m", "ops.cli.main", "scorer")):
-    """Run a scorer; end it afterwards, whatever became of it."""
+def scorer_process(url, names, *options, env=None, command="scorer", program=()):
+    """Run a scorer, or the program in its place; end it afterwards, whatever became of it."""
     arguments = ["--redis-url", url, "--prefix", names.prefix, "--log-level", "warning", *options]
-    process = subprocess.Popen([sys.executable, *program, *arguments], env={**os.environ, **(env or {})})
+    environ = {**os.environ, **(env or {})}
+    if program:
+        process = subprocess.Popen([sys.executable, *program, *arguments], env=environ)
+    else:
+        process = Forked([command, *arguments], environ)
     try:
         yield process
     finally:
@@ -43,7 +48,7 @@ def scorer_process(url, names, *options, env=None, program=("-m", "ops.cli.main"
             stop(process)
 
 
-planner_process = partial(scorer_process, program=("-m", "ops.cli.main", "planner"))
+planner_process = partial(scorer_process, command="planner")
 """The same of a planner."""
 
 
