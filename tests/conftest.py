@@ -143,20 +143,14 @@ def stop(process, wait_s=10):
 
 @pytest.fixture(autouse=True)
 def own_log():
-    """A log that a command sets up in a test's process ends with the test, as the stream that it writes to does."""
-    yield
-    for handler in [*logging.root.handlers]:
-        if type(handler) is logging.StreamHandler:  # those of pytest are other classes
-            logging.root.removeHandler(handler)
-
-
-@pytest.fixture(autouse=True)
-def log_levels():
-    """Put the product's log level back: a command that runs in the test's own process sets it for all that follow."""
+    """The log and the level that a command sets up in a test's process end with the test."""
     logger = logging.getLogger("windward")
     before = logger.level
     yield
     logger.setLevel(before)
+    for handler in [*logging.root.handlers]:
+        if type(handler) is logging.StreamHandler:  # those of pytest are other classes
+            logging.root.removeHandler(handler)
 
 
 @pytest.fixture(scope="session")

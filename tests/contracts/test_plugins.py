@@ -136,12 +136,9 @@ def looks_alone(kind, asked):
 
 NUMBERS = list(range(44))
 every = pytest.mark.parametrize("kind", EVERY.values(), ids=EVERY.keys())
-every_request = pytest.mark.parametrize("asked", REQUESTS.values(), ids=REQUESTS.keys())
 
 
-@every
-@every_request
-def test_one_verdict_for_each_machine(kind, asked):
+def one_verdict_for_each_machine(kind, asked):
     """A filter gives a truth value, a score a finite number from 0 to 100, for each machine of any fleet."""
     for numbers in (NUMBERS, [0], [10], []):
         said = ask(kind, numbers, asked)
@@ -155,9 +152,7 @@ def test_one_verdict_for_each_machine(kind, asked):
             assert ((said >= 0) & (said <= 100)).all()
 
 
-@every
-@every_request
-def test_the_order_of_the_machines_does_not_matter(kind, asked):
+def the_order_of_the_machines_does_not_matter(kind, asked):
     shuffled = list(np.random.default_rng(5).permutation(NUMBERS))
     said = ask(kind, NUMBERS, asked)
     again = ask(kind, [int(number) for number in shuffled], asked)
@@ -166,9 +161,7 @@ def test_the_order_of_the_machines_does_not_matter(kind, asked):
         np.testing.assert_allclose(again, said[shuffled], rtol=0, atol=1e-9)
 
 
-@every
-@every_request
-def test_other_machines_do_not_matter(kind, asked):
+def other_machines_do_not_matter(kind, asked):
     """A machine gets the same verdict in half the fleet, unless the plugin reads more than its row."""
     if not looks_alone(kind, asked):
         return
@@ -177,9 +170,7 @@ def test_other_machines_do_not_matter(kind, asked):
         np.testing.assert_array_equal(half, said[::2])
 
 
-@every
-@every_request
-def test_instances_elsewhere_do_not_matter(kind, asked):
+def instances_elsewhere_do_not_matter(kind, asked):
     """A machine gets the same verdict whatever instances come to other machines or leave them."""
     if not looks_alone(kind, asked):
         return
@@ -194,9 +185,7 @@ def test_instances_elsewhere_do_not_matter(kind, asked):
         np.testing.assert_array_equal(again[rows], said[rows])
 
 
-@every
-@every_request
-def test_copies_go_where_one_by_one_would(kind, asked):
+def copies_go_where_one_by_one_would(kind, asked):
     """Beside the filter of resources, which ends it, seven copies are placed in one loop as by seven rankings."""
     if kind.name == "fits":
         return
@@ -214,9 +203,7 @@ def test_copies_go_where_one_by_one_would(kind, asked):
     assert together.together(request, 7) in (None, found)
 
 
-@every
-@every_request
-def test_it_can_explain_itself(kind, asked):
+def it_can_explain_itself(kind, asked):
     """The numbers behind a verdict can be written as JSON; every refused machine has a reason in words."""
     ranking = ranked(kind, fleet_file(tuple(NUMBERS)), asked)
     for row in range(len(NUMBERS)):
@@ -226,6 +213,24 @@ def test_it_can_explain_itself(kind, asked):
     told = answer(ranking, explain_all=True)
     assert len(told.machines or ()) == len(NUMBERS)
     json.dumps(msgspec.to_builtins(told), allow_nan=False)
+
+
+LAWS = (
+    one_verdict_for_each_machine,
+    the_order_of_the_machines_does_not_matter,
+    other_machines_do_not_matter,
+    instances_elsewhere_do_not_matter,
+    copies_go_where_one_by_one_would,
+    it_can_explain_itself,
+)
+
+
+@every
+def test_each_law_holds_for_each_request(kind, subtests):
+    for law in LAWS:
+        for name, asked in REQUESTS.items():
+            with subtests.test(f"{law.__name__}, {name}"):
+                law(kind, asked)
 
 
 @every

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from schemas.values.near import did_you_mean
 from tests.grafana.asked import FOLDER, choices
-from tests.grafana.pictures.drawing import PanelData
 from tests.grafana.prometheus import Prometheus
 
 
@@ -27,7 +26,7 @@ def main():
     parser.add_argument("--out", type=Path, default=Path("docs/dashboards"))
     options = parser.parse_args()
     try:
-        from tests.grafana.pictures.drawing import draw
+        from tests.grafana.pictures.drawing import PanelData, draw
     except ModuleNotFoundError as error:
         sys.exit(f"{error.name} is not installed; it comes with: pip install 'windward[plot]'")
     prometheus = Prometheus(options.prometheus)
