@@ -36,9 +36,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     replay = Replay(source, settings.interval_s, settings.reading_s)
     # A simulated agent has run since its first sample.
     boot = int(now_s - settings.backfill_s - 2 * settings.interval_s)
-    messages = Messages(
-        source.machines, boot, settings.interval_s, classes=settings.classes, extra_labels=settings.labels
-    )
+    messages = Messages(source.machines, boot, settings.interval_s, extra_labels=settings.labels)
     sink = build_sink(settings)
     ledger = watch(settings, source)
     fleet = Fleet(settings, replay, messages, sink, stop_event(), (lambda: ledger.latest) if ledger else None)

@@ -47,7 +47,6 @@ class FleetSettings(PublishSettings, RedisSettings):
     duration_s: Annotated[float, Meta(ge=0)] = setting(0.0, "stop after so long a present; 0: never")
     once: bool = setting(False, "publish the past and each machine's last full interval, then exit")
     dry_run: bool = setting(False, "print the messages as JSON lines instead of publishing them")
-    classes: bool = setting(False, "split the usage by priority class too")
     recording: str | None = setting(None, "trace to replay, .npz, .csv or .csv.gz", metavar="FILE")
     speed: Annotated[float, Meta(gt=0)] = setting(1.0, "seconds of the recording that pass in one second")
     start_s: Annotated[float, Meta(ge=0)] = setting(0.0, "how far into the recording to start")

@@ -299,7 +299,7 @@ def play(path):
     """Load a recording and publish an interval of it; return how many samples that made."""
     recording = Recording(load_trace(path, DEFAULTS), origin_s=ORIGIN_S - 100)
     replay = Replay(recording, 10.0, 1.0)
-    messages = Messages(recording.machines, int(ORIGIN_S), 10.0, classes=True, extra_labels={})
+    messages = Messages(recording.machines, int(ORIGIN_S), 10.0, extra_labels={})
     made = 0
     for block in replay.blocks:
         for record in messages.facts(block.rows.tolist(), ORIGIN_S):

@@ -94,7 +94,7 @@ def test_what_is_unknown_is_left_out(n, capacity, present):
     """A resource not read or of unknown capacity is absent; a machine with nothing sends nothing."""
     machines = Generator(1, seed=1).machines
     machines.capacity[:3, 0] = capacity
-    messages = Messages(machines, 5, 10.0, classes=False, extra_labels={})
+    messages = Messages(machines, 5, 10.0, extra_labels={})
     (record,) = messages.samples(np.array([0]), np.array([NOW_S]), columns_of(n), seq=7)
     if present is None:
         assert record is None
@@ -104,25 +104,11 @@ def test_what_is_unknown_is_left_out(n, capacity, present):
     assert [name for name in RESOURCES if getattr(sample, name)] == present
 
 
-def test_classes_add_up_to_the_mean():
-    """The split over the priority classes is of the same usage."""
-    fleet = Generator(50, seed=1)
-    replay = Replay(fleet, 10, 1)
-    (block,) = replay.blocks
-    messages = Messages(fleet.machines, 5, 10.0, classes=True, extra_labels={})
-    ends_s = replay.ends_s(179_000_000, block)
-    for record in messages.samples(block.rows, ends_s, replay.columns(179_000_000, block), 0):
-        sample = decode(record.value)
-        for name in RESOURCES:
-            total = sum(getattr(usage, name) for usage in sample.classes.values())
-            assert total == pytest.approx(getattr(sample, name).mean)
-
-
 def test_facts_tell_capacity_and_labels():
     """What the machine has and where it stands, with the labels given to all."""
     fleet = Generator(2, seed=1)
     fleet.machines.capacity[2:, 1] = NAN
-    messages = Messages(fleet.machines, 5, 10.0, classes=False, extra_labels={"kind": "test"})
+    messages = Messages(fleet.machines, 5, 10.0, extra_labels={"kind": "test"})
     (record,) = messages.facts([1], NOW_S)
     facts = decode(record.value)
     assert sorted(facts.capacity) == ["cpu", "memory"]
