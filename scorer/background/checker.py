@@ -18,23 +18,19 @@ import redis
 
 from schemas.values.read_json import read_or
 from scorer.background.thread import BackgroundThread
-from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.check import Check, Checked
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.store.server_settings import ServerSettings
 from scorer.metrics import Metrics
 from scorer.settings import ScorerSettings
-from scorer.wire import AWAY, Command, Wire
+from scorer.wire import Command, Wire
 
 log = logging.getLogger("windward.scorer")
 
 _LEASE_S = 60.0
 _RENEW_S = 15.0
 _NAMED_MAX = 100
-_WAIT_S = 1.0
-"""Wait before the first check: the scorer begins to answer first."""
-_LOOK_S = 10.0
 _PAUSES = 4.0
 """Length of a pause in a check, as a multiple of the work before it."""
 _PAUSE_S_MAX = 0.5
@@ -83,8 +79,11 @@ class PacedWire(Wire):
 class Checker(BackgroundThread):
     """Checks under the lease `check`; does not check while another scorer holds the lease.
 
-    ``ledger_on`` returns the ledger over a connection: the checker has one for the lease, and a paced one.
+    ``ledger_on`` returns the ledger over a connection: the checker has one for the lease, and a paced one. The first
+    check is a second after the start, so that the scorer begins to answer first.
     """
+
+    first_s, every_s = 1.0, 10.0
 
     def __init__(
         self,
@@ -94,40 +93,31 @@ class Checker(BackgroundThread):
         settings: ScorerSettings,
     ) -> None:
         wire, paced = Wire(arguments), PacedWire(arguments, self._pause)
-        super().__init__("checker", wire, paced)
+        super().__init__("check", wire, paced)
         ledger, self._paced = ledger_on(wire), ledger_on(paced)
         self._lease = Lease(ledger, "check", settings.holder, _LEASE_S)
         self._last = LastCheck(ledger)
         self.server = ServerSettings(wire, "scorer", metrics.unsafe)
         self._metrics = metrics
-        self._every_s = settings.ledger_check_s
+        self._check_s, self._at_start = settings.ledger_check_s, True
         self._renewed_s = 0.0
         self.found: dict[str, int] | None = None
         """The result of the last check by any scorer; None while unknown."""
 
-    def run(self) -> None:
-        """Check now, and then at each interval, until `stop`."""
-        at_start, wait_s = True, _WAIT_S
-        while not self.stopping.wait(wait_s):
-            wait_s = _LOOK_S
-            try:
-                self.server.look()
-                self._turn(at_start)
-                at_start = False
-            except PermissionError:  # an OSError: before those of a server that is away
-                log.warning("scorer.check.overtaken")
-            except (*AWAY, UnknownFormat):  # the follower reports these
-                continue
-            except redis.ResponseError as error:
-                log.warning("scorer.check.refused", extra={"values": {"error": str(error)}})
-
-    def _turn(self, at_start: bool) -> None:
+    def turn(self) -> None:
+        """Look at the server's settings; check at the start, and then at each interval."""
+        self.server.look()
         told = self._last.read()
-        due = self._every_s and (told is None or time.time() - told["at"] >= self._every_s)
-        if (at_start or due) and self._lease.take() is not None:
+        due = self._check_s and (told is None or time.time() - told["at"] >= self._check_s)
+        if (self._at_start or due) and self._lease.take() is not None:
             self._renewed_s = time.monotonic()
-            told = self._check()
+            try:
+                told = self._check()
+            except PermissionError:  # an OSError, but no server is away
+                log.warning("scorer.check.overtaken")
+                return
             self._lease.give_up()
+        self._at_start = False
         if told is not None:
             self._metrics.differences.set(told["differences"])
             self.found = told

@@ -17,7 +17,6 @@ from schemas.tables.learned import Learned, read_learned
 from scorer.background.thread import BackgroundThread
 from scorer.classes.class_usage import LastReports, class_usage, prod_and_system, reported_at
 from scorer.classes.prediction import Histograms
-from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
@@ -30,7 +29,7 @@ from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.scores.expected_overload import ExpectedOverload
 from scorer.settings import ScorerSettings
 from scorer.snapshot.snapshot import Snapshot
-from scorer.wire import AWAY, Wire
+from scorer.wire import Wire
 
 
 def stated_chances(inputs: RankingInputs) -> Stated | None:
@@ -109,7 +108,7 @@ class Learner(BackgroundThread):
         settings: ScorerSettings,
     ) -> None:
         """``profile``: the profile whose stated chances of overload are checked."""
-        super().__init__("learner", ledger.wire, wire)
+        super().__init__("learn", ledger.wire, wire)
         self._ledger, self._wire, self._key = ledger, wire, settings.names.learned
         self._scorer, self._learn_s = settings.holder, settings.learn_s
         self._lease = Lease(ledger, "learn", self._scorer, 3 * self._learn_s)
@@ -118,15 +117,13 @@ class Learner(BackgroundThread):
         self._predictor = Predictor(wire, settings.names)
         self._chances, self._cases = Calibration(), list[Cases]()
         self._observed_at = 0.0
+        self.first_s = self.every_s = min(self._learn_s, LOOK_S)
 
-    def run(self) -> None:
-        while not self.stopping.wait(min(self._learn_s, LOOK_S)):
-            try:
-                self.look(time.time())
-            except (*AWAY, UnknownFormat):  # the follower of the decisions reports these
-                self._follower = None
-            except redis.ResponseError as error:
-                log.warning("scorer.learn.refused", extra={"values": {"error": str(error)}})
+    def interrupted(self) -> None:
+        self._follower = None
+
+    def turn(self) -> None:
+        self.look(time.time())
 
     def look(self, now_s: float) -> Learned | None:
         """Observe, learn and write; return what was written.

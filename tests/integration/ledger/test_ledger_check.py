@@ -349,8 +349,8 @@ def test_a_repair_gives_way_to_a_change(ledger, wire):
 
 def test_a_scorer_warns_of_a_server_that_can_lose_the_ledger(names, valkey, wire, monkeypatch, caplog):
     """It logs and counts an absent append-only file and an eviction policy, and tells when they are gone."""
-    monkeypatch.setattr(checker, "_LOOK_S", 0.05)
-    monkeypatch.setattr(checker, "_WAIT_S", 0.01)
+    monkeypatch.setattr(checker.Checker, "every_s", 0.05)
+    monkeypatch.setattr(checker.Checker, "first_s", 0.01)
     metrics = Metrics()
     made = lambda one: Ledger(one, names)  # noqa: E731
     thread = Checker(made, {"url": valkey.url}, metrics, ScorerSettings(name="s"))
@@ -373,8 +373,8 @@ def test_a_scorer_warns_of_a_server_that_can_lose_the_ledger(names, valkey, wire
 
 def test_a_timer_finds_what_went_wrong_and_a_repair_clears_it_everywhere(ledger, wire, names, valkey, monkeypatch):
     """Two scorers tell the same, without a restart; a check leaves four fifths of the time to others."""
-    monkeypatch.setattr(checker, "_LOOK_S", 0.05)
-    monkeypatch.setattr(checker, "_WAIT_S", 0.01)
+    monkeypatch.setattr(checker.Checker, "every_s", 0.05)
+    monkeypatch.setattr(checker.Checker, "first_s", 0.01)
     metrics = [Metrics(), Metrics()]
     threads = [
         Checker(
