@@ -52,7 +52,6 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schema_file(name: str) -> str:
-    """Return the content of a file."""
     schema = {"$schema": DIALECT, "title": name.removesuffix(".schema.json"), **msgspec.json.schema(TYPES[name])}
     for part in schema["$defs"].values():
         if "description" in part:  # since Python 3.13 a docstring comes without the indentation of its lines

@@ -168,12 +168,10 @@ class Names:
 
     @property
     def of_scorers(self) -> QueryLists:
-        """The lists that scorers answer."""
         return QueryLists(self.queries, self.operator_queries, self.scorers, self.key("taken"))
 
     @property
     def of_planners(self) -> QueryLists:
-        """The lists that planners answer."""
         lists = self.planner_queries, self.planner_operator_queries
         return QueryLists(*lists, self.planners, self.key("taken-by-planner"))
 

@@ -210,7 +210,6 @@ class Read:
 
 
 def frame(entry: Entry) -> bytes:
-    """Return the bytes of one entry."""
     content = zlib.compress(encode(entry), _LEVEL)
     return _FRAME.pack(len(content), zlib.crc32(content)) + content
 

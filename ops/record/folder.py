@@ -39,7 +39,6 @@ def files(folder: Path) -> list[Path]:
 
 
 def is_recording(folder: Path) -> bool:
-    """Return whether a path is a folder with files of a recording."""
     return folder.is_dir() and bool(files(folder))
 
 
@@ -53,8 +52,6 @@ def hour_of(path: Path) -> float:
 
 
 class Folder:
-    """The folder of one recorder."""
-
     def __init__(self, path: Path, bytes_max: int) -> None:
         self.path = path
         self.bytes_max = bytes_max

@@ -216,7 +216,6 @@ class AsyncClient(There):
     async def placed(
         self, *, timeout_s: float | None = None, **request: Unpack[PlaceFields]
     ) -> AsyncIterator[AsyncPlacement]:
-        """As `Client.placed`, with ``async with``."""
         answer = await self.place(timeout_s=timeout_s, **request)
         try:
             yield answer

@@ -64,7 +64,6 @@ class _Fleet:
         self._domains: dict[str, dict[str, int]] = {}
 
     def having(self, facets: frozenset[Facet]) -> list[Instance]:
-        """Return the instances with all these facets."""
         return [self._ledger.instances[name] for name in self._ledger.matching(facets)]
 
     def by_domain(self, topology: str, instances: Sequence[Instance]) -> _ByDomain:
@@ -131,7 +130,6 @@ def _violation(one: Broken) -> Violation:
 
 
 def _came_s(one: Instance) -> float:
-    """Return when an instance came to its machine."""
     return one.started_at or one.reserved_at
 
 

@@ -30,8 +30,6 @@ Work = Callable[[Any], Awaitable[_Done]]
 
 
 class Servers:
-    """One server."""
-
     def __init__(self, redis: Any) -> None:
         self._redis = redis
 

@@ -141,7 +141,6 @@ def ratios(rows: Sequence[Row], baseline: str, title: str, shown: Shown) -> Tabl
 
 
 def figures(rows: Sequence[Row], shown: Shown) -> Table:
-    """Return the table of the figures themselves."""
     shown = _with_further(shown, rows)
     names = [name for name in shown.formats if any(name in row.figures for row in rows)]
     lines = [[row.policy, *(shown.cell(row, name) for name in names)] for row in rows]

@@ -147,7 +147,6 @@ def decided(method: str, answer: Any) -> PlaceResult | UpdateResult:
 
 
 def move_words(answer: UpdateResult) -> str:
-    """Return the move in an answer of ``update``, in words."""
     if answer.moving:
         return f"{answer.id} moves from {answer.machine} to {answer.moving.to}"
     return f"{answer.id} moved from {answer.moved_from} to {answer.machine}"

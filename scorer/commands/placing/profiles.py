@@ -21,8 +21,6 @@ from scorer.ranking.profiles.third_party import PluginError
 
 @dataclass(frozen=True, kw_only=True)
 class ProfilesSettings:
-    """The profiles that there are."""
-
     profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     json: bool = setting(False, "print JSON", group="output")
 

@@ -32,7 +32,6 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def show(answer: HealthResult, _: Screen | None = None) -> str:
-    """Return the answer for people."""
     age, degraded = answer.newest_sample_age_s, answer.degraded
     state = "not ready" if not answer.ready else f"degraded: {degraded}" if degraded else "ready"
     return "\n".join(

@@ -44,7 +44,6 @@ class Offers:
 
 
 def candidates_in_script(instance: Instance, candidates: Sequence[Candidate]) -> bytes:
-    """Return an instance's candidates for the scripts."""
     offers = Offers()
     for one in candidates:
         offers.number(instance, one)

@@ -60,5 +60,4 @@ class Leavers:
                 del self._by_machine[machine]
 
     def slots_on(self, machine: str) -> Collection[int]:
-        """Return the slots of a machine's leavers."""
         return self._by_machine.get(machine, {})

@@ -130,7 +130,6 @@ class Overlay:
         return self._start + len(self.changes)
 
     def changes_since(self, position: int) -> Sequence[Change]:
-        """Return the changes since a position of this overlay."""
         return self.changes[position - self._start :]
 
 

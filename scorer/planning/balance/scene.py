@@ -46,7 +46,6 @@ class Scene:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The machines."""
         return self.inputs.snapshot
 
     @property

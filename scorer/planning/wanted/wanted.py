@@ -198,7 +198,6 @@ class _Comparison:
 
     @quiet
     def placed(self, request: Request) -> Step:
-        """Return the step of a new instance."""
         target, why = self._best(request)
         if target is None:
             return Step("refuse", request.id, None, None, why, request=request)

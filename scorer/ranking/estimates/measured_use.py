@@ -91,7 +91,6 @@ def octaves_of(cores: Floats) -> Integers:
 
 
 def octave_of(cores: float) -> int:
-    """Return `octaves_of` of one size."""
     return min(max(math.frexp(cores)[1] - 1 + _ONE_CORE, 1), OCTAVES - 1) if cores > 0 else 0
 
 
@@ -101,7 +100,6 @@ def group_code(codes: Integers, octaves: Integers) -> Integers:
 
 
 def code_of_group(group: str) -> int:
-    """Return the `group_code` of a group by its name."""
     kind, _, octave = group.partition(SIZE)
     return code_of_kind(kind) * OCTAVES + int(octave or 0)
 
@@ -330,7 +328,6 @@ class Expected:
 
     @property
     def deviation(self) -> float:
-        """Its standard deviation."""
         return math.sqrt(self.variance)
 
 

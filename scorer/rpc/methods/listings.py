@@ -203,7 +203,6 @@ def _machines(seen: Machines, sums: ClassSums | None, rows: list[int]) -> list[M
 
 
 def _classes(sums: ClassSums, row: int) -> dict[str, dict[str, dict[str, float | None]]]:
-    """Return the sums by class of one machine."""
     columns = {"promised": sums.promised, "counted": sums.counted, "most": sums.most, "used": sums.used}
     return {
         name: {

@@ -13,8 +13,6 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class Process:
-    """One process at one moment."""
-
     pid: int
     parent: int
     start: int

@@ -92,8 +92,6 @@ class Resource(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResourceMetrics(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The metrics of one machine."""
-
     resource: Resource = Resource()
     scope_metrics: list[Scope] = []
 
