@@ -31,7 +31,7 @@ from schemas.messages.sample import MachineFacts, Rejected, decode
 from schemas.names import WINDOWS_S
 from schemas.process.connections import CommonSettings
 from schemas.process.settings import SettingsError, load_settings, setting
-from schemas.process.tables import Column, Screen, screen, table
+from schemas.process.tables import Column, Screen, readable, screen, table
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.tables.window_table import PERCENTILES, WARMING_COVERAGE, WindowTable, aligned, decode_table
 from schemas.values.numbers import amount, duration, finite
@@ -75,7 +75,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         raise SettingsError(f"file: {settings.file} cannot be read: {error.strerror}") from None
     result = fold_lines(lines, settings.windows_s, settings.time_zone)
     for refused in result["refused"]:
-        print(f"line {refused['line']}: {refused['reason']}: {refused['detail']}", file=sys.stderr)  # noqa: T201
+        said = readable(f"line {refused['line']}: {refused['reason']}: {refused['detail']}")
+        print(said, file=sys.stderr)  # noqa: T201
     if settings.json:
         print(json.dumps(result, allow_nan=False))  # noqa: T201
     else:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 
 import numpy as np
@@ -63,14 +64,16 @@ def test_a_short_recording_is_warming(tmp_path, capsys):
 
 def test_refused_lines_are_named_and_the_rest_is_folded(tmp_path, capsys):
     lines = [b"garbage", b"", encode(sample("a", 0)), b'{"type":"sample","v":2}', encode(sample("a", 0)), b"   "]
+    lines.append(b'{"v":1,"type":"\\u001b[2J\\u009b"}')
     path = tmp_path / "samples.jsonl"
     path.write_bytes(b"\r\n".join(lines))
     assert main([str(path), "--json"], {}) == 0
     captured = capsys.readouterr()
     got = json.loads(captured.out)
-    assert [(r["line"], r["reason"]) for r in got["refused"]] == [(1, "malformed"), (4, "version")]
-    assert got["counts"] == {"accepted": 1, "duplicate": 1, "rejected:malformed": 1, "rejected:version": 1}
-    assert [line.split(": ")[0] for line in captured.err.splitlines()] == ["line 1", "line 4"]
+    assert [(r["line"], r["reason"]) for r in got["refused"]] == [(1, "malformed"), (4, "version"), (7, "malformed")]
+    assert got["counts"] == {"accepted": 1, "duplicate": 1, "rejected:malformed": 2, "rejected:version": 1}
+    assert [line.split(": ")[0] for line in captured.err.splitlines()] == ["line 1", "line 4", "line 7"]
+    assert not re.search("[\x1b\x9b]", captured.err)
     assert "v is 2, this reader knows 1" in captured.err
 
 

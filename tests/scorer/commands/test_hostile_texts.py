@@ -21,11 +21,11 @@ from scorer.settings import ClientSettings
 
 EVIL = (
     "a\x1b]52;c;aGk=\x07\x1b[2J\x1b[8m\r\nforged\x9b2J\u202eb\x7f\u2066\u200f\xad\u180e\u206a\ufff9\u3164\u2800\ufe0f"
-    "\U000e0041\U0001d173"
+    "\U000e0041\U0001d173\u070f\U00013437\U00016fe4\U0001d159"
 )
 OBEYED = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f"
-    "\ufeff\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]|^forged",
+    "\ufeff\ufff9-\ufffb\u070f\U00013430-\U0001343f\U00016fe4\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff]|^forged",
     re.MULTILINE,
 )
 STYLES = re.compile("\x1b\\[[012]m")
