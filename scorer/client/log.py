@@ -74,15 +74,13 @@ class _Entry:
         self.said = dict(pairs)
         try:
             self.records = [_logged(value) for field, value in pairs if field == "i"]
-        except msgspec.DecodeError as error:
+            self.at = max((one.event(self.said, "").at for one in self.records[:1]), default=0.0)
+        except ValueError as error:  # msgspec's is one
             raise WindwardError("INTERNAL", f"change {self.last} of the ledger cannot be read: {error}") from None
-
-    def at(self) -> float:
-        return self.records[0].event(self.said, "").at
 
 
 def _text(value: bytes | str) -> str:
-    return value if isinstance(value, str) else value.decode()
+    return value if isinstance(value, str) else value.decode(errors="replace")
 
 
 class Log:
@@ -184,6 +182,8 @@ class Log:
             return None
         if kind != _FORMAT:
             raise WindwardError("FAILED_PRECONDITION", f"the ledger has format {kind}, this client reads {_FORMAT}")
+        if not (change or "0").isdecimal():
+            raise WindwardError("FAILED_PRECONDITION", f"the ledger's last change is {change!r}: windward ledger check")
         return epoch, int(change or 0)
 
     def _containing(self) -> tuple[Any, ...]:
@@ -196,7 +196,7 @@ class Log:
         while low < change:
             middle = (low + change) // 2
             (found,) = yield from self._ask([(b"XRANGE", self._log, f"{middle + 1}-0", "+", "COUNT", 1)])
-            if found and (entry := _Entry(found[0])).at() < since:
+            if found and (entry := _Entry(found[0])).at < since:
                 low = entry.last
             else:
                 change = middle
@@ -217,7 +217,7 @@ class Log:
             if record.version <= self._last:
                 continue
             if self._is_next and record.version != self._last + 1:
-                yield self._gap(f"changes {self._last + 1} to {record.version - 1} are no longer kept", entry.at())
+                yield self._gap(f"changes {self._last + 1} to {record.version - 1} are no longer kept", entry.at)
             self._last, self._is_next = record.version, True
             yield record.event(entry.said, self.position)
 

@@ -366,9 +366,11 @@ class Ledger:
 
     def ends(self) -> tuple[dict[str, float], dict[str, float]]:
         """Return when each reservation and each move expires, from the sets that the scripts read; by id."""
-        read = [("ZRANGEBYSCORE", key, "-inf", "+inf", "WITHSCORES") for key in (self.expiry, self.moving)]
-        expiry, moving = self.wire.ask(read)
-        return _scores(expiry), _scores(moving)
+        expiry, moving = (
+            by_name(self.wire.one("ZRANGEBYSCORE", key, "-inf", "+inf", "WITHSCORES"))
+            for key in (self.expiry, self.moving)
+        )
+        return {name: float(at) for name, at in expiry.items()}, {name: float(at) for name, at in moving.items()}
 
     def counted(self) -> dict[str, set[str]]:
         """Return the names of the counts of each machine, as ``port 6379``."""
@@ -631,7 +633,3 @@ def _bytes(name: str) -> bytes:
 def _version(row: bytes) -> int:
     found = row.split(b" ", 1)[0]
     return int(found) if found.isdigit() else 0
-
-
-def _scores(flat: list[bytes]) -> dict[str, float]:
-    return {name: float(score) for name, score in by_name(flat).items()}

@@ -344,6 +344,19 @@ def test_what_cannot_be_read_is_refused(client, wire, names):
     wire.one("HSET", names.ledger("head"), "format", "2")
     with pytest.raises(WindwardError, match="has format 2, this client reads 1"):
         client.events()
+    wire.one("HSET", names.ledger("head"), "format", "1", "change", b"1\xff")
+    with pytest.raises(WindwardError, match="the ledger's last change is"):
+        client.events()
+
+
+@pytest.mark.parametrize("torn", [(b"i", b"\xff{"), (b"at", b"1\xff"), (b"at", b"soon")])
+def test_a_torn_entry_is_told_in_words(client, wire, names, torn):
+    place(Ledger(wire, names), "a")
+    (entry,) = wire.one("XRANGE", names.ledger("log"), "-", "+")
+    wire.one("XDEL", names.ledger("log"), entry[0])
+    wire.one("XADD", names.ledger("log"), "1-1", *entry[1], *torn)
+    with pytest.raises(WindwardError, match="change 1 of the ledger cannot be read"):
+        told(client, since=0.0)
 
 
 def run(valkey, names, *words):
