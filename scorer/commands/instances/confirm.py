@@ -16,6 +16,7 @@ from schemas.values.numbers import counted
 from scorer.client import Client, ConfirmResult, InstanceRow, WindwardError
 from scorer.commands.machines.known_machines import selects
 from scorer.commands.shared import ask
+from scorer.ledger.record.facets import named
 from scorer.settings import ClientSettings
 
 
@@ -24,7 +25,7 @@ class StepSettings(ClientSettings):
     """The instances of the calls; each call may be repeated."""
 
     id: tuple[str, ...] = setting((), "ids of reservations or instances, or globs", positional=True)
-    selector: str = setting("", "those whose labels this selects, as `app=web,tier in (a, b)`")
+    selector: str = setting("", "those whose labels, cluster, role or kind this selects, as `app=web,tier in (a, b)`")
     machine: str = setting("", "where it must be; on another machine this fails")
     generation: int | None = setting(None, "which reservation it must be, as `place --json` says", metavar="NUMBER")
     dry_run: bool = setting(False, "only say what would happen")
@@ -105,7 +106,7 @@ def _meant(scorer: Client, method: str, settings: StepSettings) -> tuple[list[st
         matching = [
             one
             for one in there
-            if (fnmatchcase(one.id, word) if word else selects(settings.selector, one.machine, one.labels))
+            if (fnmatchcase(one.id, word) if word else selects(settings.selector, one.machine, named(one)))
         ]
         left = [one.id for one in matching if method == "release" or one.state == "reserved"]
         what = word or settings.selector

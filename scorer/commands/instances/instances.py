@@ -44,7 +44,9 @@ class ListSettings(ListedSettings):
     cluster: str = setting("", "only those of this cluster")
     role: str = setting("", "only those of this role")
     kind: str = setting("", "only those of this kind")
-    selector: str = setting("", "only those whose labels this selects, as `app=web,tier in (a, b)`")
+    selector: str = setting(
+        "", "only those whose labels, cluster, role or kind this selects, as `app=web,tier in (a, b)`"
+    )
     labels: dict[str, str] = setting({}, "the former name of --selector", metavar="KEY=VALUE", former=True)
     after: str = setting("", "only those after this id, as the next page", metavar="ID")
     limit: Annotated[int, Meta(ge=1, le=10_000)] = setting(1000, "at most so many")

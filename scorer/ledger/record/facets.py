@@ -1,11 +1,13 @@
 """Facets: the index keys by which instances are counted."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from schemas.rpc.request import Affinity, Request
 from scorer.ledger.record.instance import Instance
 
+FIELDS = ("cluster", "role", "kind")
+"""The fields of an instance that rules and selectors name like labels."""
 Named = tuple[str, ...]
 
 
@@ -41,10 +43,12 @@ Facet = Named | tuple[str, int] | Avoids
 
 def facets(term: Affinity) -> frozenset[Named]:
     """Return the facets that instances must have to match a term; ``cluster``, ``role``, ``kind`` name these fields."""
-    return frozenset(
-        (key, value) if key in ("cluster", "role", "kind") else ("label", key, value)
-        for key, value in term.instances.items()
-    )
+    return frozenset((key, value) if key in FIELDS else ("label", key, value) for key, value in term.instances.items())
+
+
+def named(one: Any) -> dict[str, str]:
+    """Return what a selector of instances reads of one: its labels, and those of `FIELDS` that it has."""
+    return {name: value for name in FIELDS if (value := getattr(one, name))} | dict(one.labels)
 
 
 def avoids(instance: Instance | Request) -> frozenset[Avoids]:

@@ -24,7 +24,7 @@ from schemas.rpc.results import (
 )
 from schemas.tables.window_table import PERCENTILES
 from schemas.values.numbers import finite
-from scorer.ledger.record.facets import Facet
+from scorer.ledger.record.facets import FIELDS, Facet, named
 from scorer.ledger.record.instance import LIVE, Instance, machines_of
 from scorer.ledger.view.view import LedgerView
 from scorer.planning.soon_hot import chances, loads_of, margins
@@ -43,7 +43,7 @@ from scorer.snapshot.usages import Usages, pair_digest
 
 NAMED_MAX = 100
 """The most instances named for one violation, the newest."""
-_EQUAL = ("state", "cluster", "role", "kind")
+_EQUAL = ("state", *FIELDS)
 READ_FOR_A_ROW = 20
 """The instances whose labels a selector reads in the time in which one row is made: 0.9 us each."""
 
@@ -96,8 +96,10 @@ def _candidates(asked: Instances, view: LedgerView) -> list[Instance]:
     if asked.machine:
         return view.held_on(asked.machine)
     facets: set[Facet] = {("label", key, value) for key, value in asked.labels.items()}
-    facets.update((name, getattr(asked, name)) for name in ("cluster", "role", "kind") if getattr(asked, name))
-    equal = [one for one in parse_selector(asked.selector) if one.operator == "=" and one.key != "machine"]
+    facets.update((name, getattr(asked, name)) for name in FIELDS if getattr(asked, name))
+    equal = [
+        one for one in parse_selector(asked.selector) if one.operator == "=" and one.key not in ("machine", *FIELDS)
+    ]
     facets.update(("label", one.key, *one.values) for one in equal)
     if facets:
         return [view.instances[instance_id] for instance_id in view.matching(frozenset(facets))]
@@ -115,7 +117,7 @@ def _matching(found: list[Instance], asked: Instances) -> list[Instance]:
     if asked.labels:
         found = [one for one in found if asked.labels.items() <= one.labels.items()]
     if asked.selector:
-        chosen = set(selected(asked.selector, {one.id: one.labels for one in found}))
+        chosen = set(selected(asked.selector, {one.id: named(one) for one in found}))
         found = [one for one in found if one.id in chosen]
     return found
 

@@ -95,7 +95,8 @@ def test_an_amount_that_is_not_asked_is_told(windward):
 
 def test_many_are_confirmed_and_released_by_globs_and_labels(windward):
     """Tried first; a glob of `confirm` means reservations; one that is not there does not stop the others."""
-    windward("place", "--id", "many", "--cpu", "1", "--memory", "1M", "--count", "3", "--labels", "team=many")
+    windward("place", "--id", "many", "--cpu", "1", "--memory", "1M", "--count", "3", "--labels", "team=many",
+             "--cluster", "crowd")  # fmt: skip
     ids = [f"many-{number}" for number in (1, 2, 3)]
     tried = windward("confirm", "many-*", "--dry-run")
     assert [line.split()[0] for line in tried.stdout.splitlines()] == ids
@@ -105,12 +106,13 @@ def test_many_are_confirmed_and_released_by_globs_and_labels(windward):
     assert windward("instances", "-o", "name", "--labels", "team=many").stdout.split() == ids
     assert windward("instances", "-o", "name", "--selector", "team in (many, few)").stdout.split() == ids
     assert windward("instances", "-o", "name", "--selector", "team!=many,team").stdout.split() == []
+    assert windward("instances", "-o", "name", "--selector", "cluster=crowd,!role").stdout.split() == ids
     assert "selector" in windward("instances", "--selector", "team in (").stderr
     assert "--labels" not in windward("instances", "list", "--help").stdout
     assert windward("confirm", "many-1").returncode == 0
     done = windward("confirm", "--selector", "team in (many)")
     assert [line.split()[0] for line in done.stdout.splitlines()] == ids[1:]
-    for word in (("many-*",), ("--selector", "team=many")):
+    for word in (("many-*",), ("--selector", "team=many"), ("--selector", "cluster=crowd")):
         again = windward("confirm", *word)
         assert (again.returncode, again.stdout) == (0, "")
         assert again.stderr == f"3 instances of {word[-1]!r}: confirmed already\n"
