@@ -4,20 +4,22 @@
     python -m tests.bench.bench_planning --survive machine    # a decision's time with it by that without, and no plans
 
 In processor time of one process, with the default profile and all filters, each from a snapshot and a ledger of which
-nothing is kept. Compared with bare numpy passes (mean, std, argmax) in the same run. Prints one JSON object; exit code
-1 when one takes more than 2 s.
+nothing is kept; and the sums by class of `docs/examples/classes.toml`, each instance measured. Compared with bare numpy
+passes (mean, std, argmax) in the same run. Prints one JSON object; exit code 1 when one takes more than 2 s.
 """
 
 import json
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean, median
 
 import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import read_request
+from schemas.tables.instance_table import COLUMNS, pair_name
 from schemas.tables.window_table import Header, decode_table, encode_table
 from scorer.ledger.record.instance import Instance, as_request
 from scorer.ledger.view.view import LedgerView, instance_of
@@ -26,14 +28,17 @@ from scorer.planning.balance.by_overload import rebalance
 from scorer.planning.drain.consolidate import consolidate
 from scorer.planning.drain.drain import drain
 from scorer.planning.wanted.wanted import compare
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, class_sums
 from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
+from scorer.snapshot.usages import Usages, UsageTable
 from tests.bench.fleet_tables import NOW_S, WINDOWS_S, bare_s, fleet_table
 from tests.bench.pairs import read_options
 
 SECONDS_MAX = 2.0
+CLASSES = Path(__file__).parents[2] / "docs/examples/classes.toml"
 
 
 def hot_table(machines, hot=0.05):
@@ -63,6 +68,17 @@ def instances(names, count):
         )
         for n in range(count)
     ]
+
+
+def measured(snapshot, there):
+    """Return the fleet with usage of each machine and each instance, as the stream app writes it."""
+    pairs = [pair_name(name, "") for name in snapshot.names] + [pair_name(one.machine, one.id) for one in there]
+    columns = {name: np.full((*axes, len(pairs)), absent, kind) for name, (kind, axes, absent) in COLUMNS.items()}
+    columns["at"][:], columns["since"][:], columns["count"][:] = NOW_S, int(NOW_S - 86_400), 100
+    most = np.array([{"cpu": 0.5, "memory": 5e8}.get(name, 0.0) for name in RESOURCES])
+    columns["recent"] = columns["daily"] = np.random.default_rng(3).random((len(RESOURCES), len(pairs))) * most[:, None]
+    raw = encode_table(Header(machines=len(pairs), windows_s=(), columns=[]), columns, "\n".join(pairs).encode())
+    return snapshot.with_use(usages=Usages([UsageTable(decode_table(raw), None)], None))
 
 
 def wanted(there, count):
@@ -106,11 +122,13 @@ def main():
     moving = replace(profile.rebalance, moves_max=options.moves, gain_min=1e-4, hour_max=0.0)
     rebalanced = replace(profile, rebalance=moving)
     names, requests = snapshot.names, wanted(there, 1000)
+    by_class, used = parse_profile(CLASSES.read_text(), "classes"), measured(snapshot, there)
     actions = {
         "rebalance": lambda: len(rebalance(RankingInputs(hot, ledger, rebalanced, NOW_S, Tables())).steps),
         "drain 1 machine": lambda: len(drain(names[:1], RankingInputs(snapshot, ledger, profile, NOW_S)).moves),
         "drain 50 machines": lambda: len(drain(names[:50], RankingInputs(snapshot, ledger, profile, NOW_S)).moves),
         "consolidate 10": lambda: len(consolidate(10, RankingInputs(snapshot, ledger, profile, NOW_S)).machines),
+        "sums by class": lambda: len(class_sums(RankingInputs(used, ledger, by_class, NOW_S)).old),
         "plan of 1,000": lambda: len(compare(requests, RankingInputs(snapshot, ledger, profile, NOW_S)).steps),
     }
     found = {}

@@ -1,7 +1,7 @@
 """Several scorers and many clients on a nearly full fleet; the laws are checked from the ledger's own history.
 
     python -m tests.bench.bench_scorers [--scorers 4] [--clients 8] [--placements 100000] [--machines 200]
-        [--classes] [--usage-every-s 2]
+        [--classes] [--usage-every-s 2] [--disturb] [--freeze-redis]
 
 Clients place instances of unlike sizes, confirm, resize, move and release some, forget others so that they expire; they
 begin moves and confirm, cancel, release or forget them.
@@ -11,6 +11,11 @@ answer a client got is in the history, and in the end nothing is left. The exit 
 With ``--usage-every-s`` what they use is measured and changes (`tests.bench.class_sums`). In the end, before all is
 released, the ledger's sums are compared with its instances, and what ``windward drain --evict`` says with what is too
 much.
+
+With ``--disturb`` every second or so a scorer is killed and started again, or frozen for up to three seconds. A script
+of constant work (about 1 ms) runs beside, since SLOWLOG counts the time, too, for which a busy machine gave Redis no
+processor: scripts of the ledger are too slow that took `SLOW_US` and three times the longest of those. With
+``--freeze-redis`` Redis is frozen, too, for up to one second, and no script is judged.
 """
 
 import json
@@ -22,8 +27,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,7 +39,7 @@ from scorer.client import Client, WindwardError
 from scorer.ledger.record.instance import LIVE
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
-from scorer.wire import Wire
+from scorer.wire import AWAY, Wire
 from tests.bench.class_sums import PROFILE, ChangingUsage, ClassSums, eviction_faults
 from tests.bench.pairs import read_options
 from tests.conftest import free_port, start_valkey, stop
@@ -44,6 +51,9 @@ CAPACITY = (16.0, 64e9, 1.25e9)
 KNOWN_S = 15.0
 """A scorer goes by measured usage of so long ago at most: it reads that every five seconds, and rounds take some."""
 CLASSES = ("prod", "prod", "prod", "mid", "batch", "batch", "free")
+SLOW_US = 50_000
+MEASURE = "local sum = 0 for i = 1, 30000 do sum = sum + i % 7 end return sum"
+"""Constant work, in Lua."""
 SIZES = ((1.0, 4e9), (2.0, 2e9), (0.5, 8e9), (3.0, 12e9), (0.1, 1e8))
 
 
@@ -159,21 +169,71 @@ class Deployer:
             self.held.remove(name)
 
 
+def disturb(scorers, start, server, ended, done):
+    """Kill and start again or freeze a scorer, or freeze the server where it is given, until the clients have ended."""
+    dice = random.Random(1)
+    while not ended.wait(dice.uniform(0.3, 1.5)):
+        place, kind = dice.randrange(len(scorers)), dice.random() * (0.75 if server is None else 1)
+        if kind < 0.35:
+            scorers[place].kill()
+            scorers[place].wait()
+            scorers[place] = start(place)
+            done["scorers killed"] += 1
+            continue
+        frozen, most_s = (scorers[place], 3.0) if kind < 0.75 else (server, 1.0)
+        frozen.send_signal(signal.SIGSTOP)
+        time.sleep(dice.uniform(0.05, most_s))
+        frozen.send_signal(signal.SIGCONT)
+        done["Redis frozen" if frozen is server else "scorers frozen"] += 1
+
+
+def measure(url, ended):
+    """Run the script of constant work until then; SLOWLOG has it as EVAL, the ledger's as EVALSHA."""
+    wire = Wire({"url": url})
+    while not ended.wait(0.02):
+        with suppress(*AWAY):
+            wire.one("EVAL", MEASURE, 0)
+    wire.close()
+
+
+@contextmanager
+def disturbing(url, scorers, start, server):
+    """Yield a count of what was done to scorers and server within the block."""
+    ended, done = threading.Event(), Counter()
+    beside = [
+        threading.Thread(target=disturb, args=(scorers, start, server, ended, done)),
+        threading.Thread(target=measure, args=(url, ended)),
+    ]
+    for thread in beside:
+        thread.start()
+    try:
+        yield done
+    finally:
+        ended.set()
+        for thread in beside:
+            thread.join()
+
+
 def contend(
-    url, names, *, scorers, clients, placements, machines, kill=False, classes=False, usage_every_s=0.0, known_s=0.0
-):
+    url, names, *, scorers, clients, placements, machines, kill=False, classes=False, usage_every_s=0.0, known_s=0.0,
+    disturbed=False, server=None,
+):  # fmt: skip
     """Run scorers and clients on a server; return the report and how long the clients took.
 
-    ``known_s``: of how old measured usage a scorer may still go by; 0: any.
+    ``known_s``: of how old measured usage a scorer may still go by; 0: any. ``server``: frozen, too, where scorers are
+    ``disturbed``.
     """
     with tempfile.TemporaryDirectory() as directory:
         profile = Path(directory) / "by_class.toml"
         profile.write_text(PROFILE)
         arguments = ["--profiles", str(profile), "--profile", "by_class"] if classes else []
-        return _contend(url, names, scorers, clients, placements, machines, kill, arguments, usage_every_s, known_s)
+        given = scorers, clients, placements, machines, kill, arguments, usage_every_s, known_s, disturbed, server
+        return _contend(url, names, *given)
 
 
-def _contend(url, names, scorers, clients, placements, machines, kill, arguments, usage_every_s, known_s):
+def _contend(
+    url, names, scorers, clients, placements, machines, kill, arguments, usage_every_s, known_s, disturbed, server
+):
     wire = Wire({"url": url})
     fleet, at = [f"m{number:04d}" for number in range(machines)], time.time() + 3600
     publish(wire, names, [window_table(fleet, utilization=0.0, capacity=CAPACITY, at=at)])
@@ -186,10 +246,12 @@ def _contend(url, names, scorers, clients, placements, machines, kill, arguments
         **os.environ, "WINDWARD_REDIS_URL": url, "WINDWARD_PREFIX": names.prefix, "WINDWARD_LOG_LEVEL": "error",
         "WINDWARD_LEDGER_LOG_LENGTH": "10000000", "WINDWARD_HEARTBEAT_S": "0.2", "WINDWARD_SILENT_S": "1",
     }  # fmt: skip
-    processes = [
-        subprocess.Popen([sys.executable, "-m", "scorer", "--name", f"s{number}", *arguments], env=environ)
-        for number in range(scorers)
-    ]
+
+    def start(number):
+        words = ["--name", f"s{number}-{time.time_ns()}", *arguments]
+        return subprocess.Popen([sys.executable, "-m", "scorer", *words], env=environ)
+
+    processes = [start(number) for number in range(scorers)]
     out = multiprocessing.Queue()
     working = [
         multiprocessing.Process(
@@ -205,21 +267,20 @@ def _contend(url, names, scorers, clients, placements, machines, kill, arguments
         started = time.perf_counter()
         for process in working:
             process.start()
-        if kill:
-            time.sleep(1.0)  # in the middle of the work
-            processes[0].send_signal(signal.SIGKILL)
-        still = []
-        if usage is not None and pause is not None:
-            usage.start()
-            pause.wait(timeout=3600)
-            still = _at_rest(url, names, usage, arguments)
-            pause.wait()
-        answers = Counter()
-        said = []
-        for _ in working:
-            counts, told = out.get(timeout=3600)
-            answers += counts
-            said += told
+        answers, said, still = Counter(), [], []
+        with disturbing(url, processes, start, server) if disturbed else nullcontext(answers) as done:
+            if kill:
+                time.sleep(1.0)  # in the middle of the work
+                processes[0].send_signal(signal.SIGKILL)
+            if usage is not None and pause is not None:
+                usage.start()
+                pause.wait(timeout=3600)
+                still = _at_rest(url, names, usage, arguments)
+                pause.wait()
+            for _ in working:
+                counts, told = out.get(timeout=3600)
+                answers += counts
+                said += told
         took_s = time.perf_counter() - started
         for process in working:
             process.join()
@@ -231,6 +292,7 @@ def _contend(url, names, scorers, clients, placements, machines, kill, arguments
         classes = ClassSums(CAPACITY, usage.rounds if usage else (), back) if arguments else None
         report = _judge(ledger, answers, said, classes)
         report.faults += still
+        report.answers |= done
         for part in ("instances", "expiry", "machines", "counts", "clusters", "moving"):
             if wire.one("EXISTS", names.ledger(part)):
                 report.faults.append(f"{part} is not empty in the end")
@@ -238,6 +300,7 @@ def _contend(url, names, scorers, clients, placements, machines, kill, arguments
     finally:
         for process in processes:
             if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
                 stop(process)
         wire.close()
 
@@ -280,15 +343,26 @@ def _passing(instance):
     return instance.state == "reserved" or instance.moving is not None
 
 
+def slowest(url):
+    """Return the longest of the ledger's scripts in SLOWLOG, and of the script of constant work, us."""
+    found = Wire({"url": url}).one("SLOWLOG", "GET", 128)
+    return [max((one[2] for one in found if one[3][0] == name), default=0) for name in (b"EVALSHA", b"EVAL")]
+
+
 def main():
     arguments = read_options(
-        __doc__, scorers=4, clients=8, placements=100_000, machines=200, classes=False, usage_every_s=0.0
-    )
+        __doc__, scorers=4, clients=8, placements=100_000, machines=200, classes=False, usage_every_s=0.0,
+        disturb=False, freeze_redis=False,
+    )  # fmt: skip
+    given = {name: value for name, value in vars(arguments).items() if name not in ("disturb", "freeze_redis")}
     port = free_port()
     with tempfile.TemporaryDirectory() as directory:
-        server = start_valkey(port, Path(directory))
+        server = start_valkey(port, Path(directory), "--slowlog-log-slower-than", str(SLOW_US))
+        url = f"redis://127.0.0.1:{port}/0"
+        given |= {"disturbed": arguments.disturb, "server": server if arguments.freeze_redis else None}
         try:
-            report, took_s = contend(f"redis://127.0.0.1:{port}/0", Names(), known_s=KNOWN_S, **vars(arguments))
+            report, took_s = contend(url, Names(), known_s=KNOWN_S, **given)
+            ours, measured = slowest(url)
         finally:
             stop(server)
     print(f"{arguments.placements} placements by {arguments.clients} clients in {took_s:.1f} s: {dict(report.answers)}")
@@ -296,6 +370,12 @@ def main():
     if report.fullest_of_class:
         print(f"fullest of each class, in per cent of its sum: {dict(report.fullest_of_class)}")
         print(f"batch and free that came where their sum was changing: {report.changing}")
+    if arguments.disturb and not arguments.freeze_redis:
+        print(
+            f"in SLOWLOG: scripts of the ledger up to {ours / 1e3:.0f} ms, constant work up to {measured / 1e3:.0f} ms"
+        )
+        if ours > max(SLOW_US, 3 * measured):
+            report.faults.append("a script of the ledger is too slow")
     print("\n".join(report.faults[:20]) or "no law was broken")
     return 1 if report.faults else 0
 
