@@ -265,8 +265,11 @@ def test_it_is_documented(kind):
 
 @pytest.mark.parametrize(("folder", "known"), [("filters", FILTERS), ("scores", SCORES)])
 def test_every_plugin_file_is_listed(folder, known):
-    """Each class with a name in the folder stands in its tuple."""
-    for file in sorted((Path(scorer.__file__).parent / "ranking" / folder).glob("*.py")):
+    """Each class with a name in the folder stands in its tuple, under a name of its own, and each file has one."""
+    files = sorted((Path(scorer.__file__).parent / "ranking" / folder).glob("*.py"))
+    ours = [kind.__module__ for kind in known.values() if kind.__module__.startswith(f"scorer.ranking.{folder}.")]
+    assert {name.rpartition(".")[2] for name in ours} == {file.stem for file in files} - {"__init__"}
+    for file in files:
         for node in ast.parse(file.read_text()).body:
             if isinstance(node, ast.ClassDef) and any(
                 isinstance(line, ast.AnnAssign) and getattr(line.target, "id", "") == "name" for line in node.body
