@@ -42,6 +42,8 @@ def warnings(ranking: Ranking, row: int | None) -> list[str]:
     snapshot, warming = machines.snapshot, machines.table.warming
     stale = stale_machines(snapshot, stale_s, now_s)
     found = [f"no machine has the label {topology!r}, which a rule looks at" for topology in sorted(_unknown(ranking))]
+    absent = [name for name in ranking.request.not_on if name not in snapshot.roster.index]
+    found += [f"no machine is named {name!r}, which not_on lists" for name in absent]
     if machines.requests_alone:
         found.append(f"no machine has data younger than {stale_s:g} s: ranked by requests alone")
     elif machines.last_known:

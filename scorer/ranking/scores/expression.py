@@ -43,6 +43,8 @@ class Expression(Plugin):
 
     def __post_init__(self) -> None:
         self._of(_Checked())
+        if not any(isinstance(x, ast.Attribute) or getattr(x, "id", "") in BY_MACHINE for x in ast.walk(self._tree)):
+            raise ValueError(f"value: {self.value!r} names no column, so it is the same for all machines")
 
     @cached_property
     def _tree(self) -> ast.expr:

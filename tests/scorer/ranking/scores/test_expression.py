@@ -68,6 +68,8 @@ def raw_maxima(value):
         ("max(1, 2, 3)", "max(1, 2, 3)"),
         ("mean.cpu.__class__", "__class__"),
         ("[x for x in mean.cpu]", "is no number"),
+        ("1/0", "names no column"),
+        ("max(2, 1e400)", "names no column"),
     ],
 )
 def test_what_is_no_expression(value, why):
@@ -84,5 +86,6 @@ def test_what_is_no_expression(value, why):
 ))  # fmt: skip
 def test_any_expression_ranks(value):
     """Totals are 0 to 100, whatever is divided by whatever."""
-    total = ranked(fleet(ROOMY, SMALL, SILENT), {"scores": [{"use": "expression", "weight": 1, "value": value}]}).total
+    used = {"use": "expression", "weight": 1, "value": f"{value} / count"}
+    total = ranked(fleet(ROOMY, SMALL, SILENT), {"scores": [used]}).total
     assert ((total >= 0) & (total <= 100)).all()

@@ -72,7 +72,7 @@ def test_where_the_topology_is_not_known_it_scores_nothing():
 
 
 def test_a_label_that_no_machine_has_is_told():
-    """Of a rule and of the score, each label once; one that some machine has is not."""
+    """Of a rule and of the score, each label once; one that some machine has is not. So is a name that none has."""
     offline = fleet(machine("a", labels={"rack": "r1"}, usage={"cpu": 1, "memory": 1}), machine("b"))
 
     def told(by, **asked):
@@ -84,6 +84,8 @@ def test_a_label_that_no_machine_has_is_told():
     assert told("rack", cluster="web") == told("zone") == []
     assert told("zone", cluster="web") == ["no machine has the label 'zone', which a rule looks at"]
     assert told("rack", **rules) == ["no machine has the label 'rak', which a rule looks at"]
+    found = explain.answer(ranked(offline, alone(Spread(topology="rack")), not_on=["a", "c"]))
+    assert [one for one in found.warnings if "not_on" in one] == ["no machine is named 'c', which not_on lists"]
 
 
 def test_data_that_is_there_scores():
