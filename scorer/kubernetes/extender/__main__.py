@@ -19,7 +19,7 @@ from schemas.process.version import product_version
 from scorer.cluster_wire import windows_wire
 from scorer.kubernetes.extender.binding import Binder
 from scorer.kubernetes.extender.extender import Mode, profile_for
-from scorer.kubernetes.extender.fleet import FollowedFleet, Holds
+from scorer.kubernetes.extender.fleet import FollowedFleet
 from scorer.kubernetes.extender.metrics import Metrics
 from scorer.kubernetes.extender.protocol import encode
 from scorer.kubernetes.extender.verbs import Verbs
@@ -177,8 +177,7 @@ def build(settings: ExtenderSettings, environ: Mapping[str, str]) -> Process:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     metrics = Metrics(product_version())
     loader = Loader(Wire(settings.redis_arguments()), settings.names, windows_wire(settings), facts_s=_FACTS_S)
-    holds = Holds(Wire(settings.redis_arguments()), settings.names)
-    fleet = FollowedFleet(ledger(), loader, profile, metrics, settings.refresh, holds)
+    fleet = FollowedFleet(ledger(), loader, profile, metrics, settings.refresh, settings.names)
     verbs = Verbs(fleet, settings.mode, how, metrics, settings.scored_max, settings.scheduler_names, binder)
 
     def state() -> tuple[bool, dict[str, Any]]:

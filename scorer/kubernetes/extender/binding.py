@@ -93,21 +93,20 @@ class Binder:
         path = pod_path(args.pod_namespace, args.pod_name, f"/binding?timeout={ANSWER_S:.0f}s")
         try:
             answer = self._api.post(path, _binding(args))
-        except ApiError as error:
-            status, why = 0, f"the API server has not answered: {error}"
-        else:
-            status, why = answer.status, f"the binding was refused: {answer.said}"
-            if status < http.client.BAD_REQUEST:
+            if answer.status < http.client.BAD_REQUEST:
                 return
+            refused, why = answer.status in _REFUSED, f"the binding was refused: {answer.said}"
+        except ApiError as error:
+            refused, why = False, f"the API server has not answered: {error}"
         try:
             node = self._pod(args).spec.node_name
-        except Refused as refused:
-            if refused.reason == "pod":
+        except Refused as unread:
+            if unread.reason == "pod":
                 self.release(reserved)
             raise
         if node == args.node:
             return
-        if node or status in _REFUSED:
+        if node or refused:
             self.release(reserved)
         if node:
             self._reserve_there(wanted, node)

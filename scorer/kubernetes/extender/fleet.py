@@ -25,7 +25,7 @@ from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.staleness import degraded
 from scorer.ranking.tables import Tables
 from scorer.snapshot.snapshot import Snapshot
-from scorer.wire import AWAY, Wire
+from scorer.wire import AWAY
 
 log = logging.getLogger("windward.extender")
 
@@ -33,6 +33,8 @@ LOOK_S = 0.02
 """Time between two reads of the ledger's log."""
 SILENT_S = 2.0
 """After so long without an answer of Redis the fleet is not as it is known here: pods on their way would not count."""
+HOLDS_S = 0.1
+"""Time between two reads of the evictor's holds, much less than `scorer.kubernetes.evictor.evictor.LEAD_S`."""
 _AGAIN_S = 0.5
 """Time to the second try after a failure, and to each one after it. The first follows at once: a server or a proxy may
 have closed an idle connection."""
@@ -48,7 +50,7 @@ class FollowedFleet(threading.Thread):
         profile: Profile,
         metrics: Metrics,
         refresh_s: float,
-        holds: "Holds",
+        names: Names,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(name="fleet", daemon=True)
@@ -56,13 +58,15 @@ class FollowedFleet(threading.Thread):
         self.profile = profile
         self.trouble = ""
         """Why Redis cannot be read; "" while it can."""
-        self.holds = holds
         self._ledger, self._loader, self._metrics = ledger, loader, metrics
         self._refresh_s, self._clock = refresh_s, clock
         self._stopping = threading.Event()
         self._follower = Follower(ledger)
         self._snapshot: Snapshot | None = None
         self._tables = Tables()
+        self._holds, self._holds_s = names.holds, -math.inf
+        self._generations: dict[bytes, bytes] = {}
+        """Of the evictor's reservations, by id."""
         self._refreshed_s = -math.inf
         self._heard_s = -math.inf
 
@@ -89,7 +93,8 @@ class FollowedFleet(threading.Thread):
     def held(self, hold: str) -> Instance | None:
         """Return the evictor's reservation under an id."""
         found = self._follower.view.instances.get(hold)
-        return found if found is not None and self.holds.are(found) else None
+        written = None if found is None else self._generations.get(found.id.encode())
+        return found if found is not None and written == str(found.generation).encode() else None
 
     def machines(self) -> int:
         """Return the number of known machines."""
@@ -106,7 +111,8 @@ class FollowedFleet(threading.Thread):
         """Read the changes once; return the seconds until the next time."""
         try:
             self._read_ledger()
-            self.holds.read()
+            if time.monotonic() - self._holds_s >= HOLDS_S:
+                self._read_holds()
             if time.monotonic() - self._refreshed_s >= self._refresh_s:
                 self._read_windows()
         except (*AWAY, UnknownFormat, redis.ResponseError, RuntimeError) as error:
@@ -127,7 +133,6 @@ class FollowedFleet(threading.Thread):
         if self.is_alive():
             self.join(timeout=10)
         self._loader.close()
-        self.holds.close()
         self._ledger.wire.close()
 
     def _read_ledger(self) -> None:
@@ -150,6 +155,12 @@ class FollowedFleet(threading.Thread):
         if change == now.change:
             return True
         return bool(records) and records[0].version == now.change + 1 and records[-1].version >= change
+
+    def _read_holds(self) -> None:
+        """Read the holds; a user that may not has none."""
+        found = self._loader.wire.ask([("HGETALL", self._holds)])[0]
+        flat = [] if isinstance(found, redis.ResponseError) else found
+        self._generations, self._holds_s = dict(zip(flat[::2], flat[1::2], strict=True)), time.monotonic()
 
     def _read_windows(self) -> None:
         snapshot = self._loader.refresh(self._follower.view.machine_names)
@@ -175,37 +186,3 @@ class FollowedFleet(threading.Thread):
         with self.lock:
             self._follower.forget()
         return pause_s
-
-
-EVERY_S = 0.1
-"""Much less than `scorer.kubernetes.evictor.evictor.LEAD_S`."""
-_HOLDS_AGAIN_S = 2.0
-
-
-class Holds:
-    """The reservations that the evictor made, read from Redis beside the ledger; none while they cannot be read."""
-
-    def __init__(self, wire: Wire, names: Names) -> None:
-        self._wire, self._key = wire, names.holds
-        self._generations: dict[bytes, bytes] = {}
-        self._next_s = 0.0
-
-    def read(self) -> None:
-        """Read the evictor's reservations, if it is time."""
-        now_s = time.monotonic()
-        if now_s < self._next_s:
-            return
-        self._next_s = now_s + EVERY_S
-        try:
-            flat = self._wire.one("HGETALL", self._key)
-            self._generations = dict(zip(flat[::2], flat[1::2], strict=True))
-        except (*AWAY, redis.ResponseError):
-            self._generations, self._next_s = {}, now_s + _HOLDS_AGAIN_S
-            self._wire.close()
-
-    def are(self, instance: Instance) -> bool:
-        """Return whether an instance is such a reservation, in this generation."""
-        return self._generations.get(instance.id.encode()) == str(instance.generation).encode()
-
-    def close(self) -> None:
-        self._wire.close()

@@ -227,12 +227,10 @@ class Ledger:
         """Write the number of the log's last change, or a new epoch, where the head's cannot be read; return which."""
         reads = ("XREVRANGE", self.log, "+", "-", "COUNT", 1), ("HMGET", self.head, "change", "epoch"), ("TIME",)
         newest, (change, epoch), (now_s, _) = self.wire.ask(reads)
-        wrong: dict[str, bytes] = {}
         last = newest[0][0].partition(b"-")[0] if newest else b"0"
-        if newest and not (change and change.isdigit() and len(change) < len(str(2**53)) and int(change) >= int(last)):
-            wrong["change"] = last
-        if epoch and not epoch.isascii():
-            wrong["epoch"] = now_s
+        number = change and change.isdigit() and len(change) < len(str(2**53)) and int(change) >= int(last)
+        right = {"change": (number or not newest, last), "epoch": (not epoch or epoch.isascii(), now_s)}
+        wrong = {name: value for name, (is_right, value) in right.items() if not is_right}
         for name, value in wrong.items():
             self.wire.one("HSET", self.head, name, value)
         return [Difference("head", name, f"is {value.decode()} now", b"") for name, value in wrong.items()]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from schemas.names import Names
 from schemas.tables.learned import Learned
 from schemas.tables.partition_windows import VERSION
 from schemas.tables.window_table import decode_table, encode_table
@@ -215,8 +216,9 @@ def test_records_stay_where_they_are_while_the_ledger_grows():
 
 def test_several_threads_rank_on_a_followed_fleet():
     """The extender's: its thread reads flushes and the ledger; who answers holds the lock."""
-    log, holds = Log(FEW), SimpleNamespace(read=lambda: None)
-    parts = (log, Flushes(FEW), PROFILE, ExtenderMetrics(), 0.0, holds)
+    log, flushes = Log(FEW), Flushes(FEW)
+    flushes.wire = SimpleNamespace(ask=lambda _: [[]])
+    parts = (log, flushes, PROFILE, ExtenderMetrics(), 0.0, Names("windward"))
     fleet = FollowedFleet(*parts, clock=lambda: NOW_S)
     fleet.turn()
     assert not fleet.trouble
