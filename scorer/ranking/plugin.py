@@ -38,7 +38,7 @@ class Plugin:
     """For a filter with a single reason: that reason."""
     momentary: ClassVar[bool] = False
     looks_at: ClassVar[Sequence[str]] = ()
-    """The fields of a request that nothing else in a profile upholds (`scorer.ranking.profiles.looked_at`)."""
+    """The fields of a request that nothing else in a profile upholds (`scorer.ranking.profiles.profile`)."""
     struct: ClassVar[np.dtype[Any]] = NONE
     """The settings as the C function reads them."""
 

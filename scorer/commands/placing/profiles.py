@@ -14,8 +14,7 @@ from schemas.values.numbers import counted, duration
 from scorer.commands.shared.whole_fleet import chosen_profile
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.catalogue import load_profiles, read_profile
-from scorer.ranking.profiles.looked_at import DEMANDS
-from scorer.ranking.profiles.profile import ProfileError
+from scorer.ranking.profiles.profile import DEMANDS, ProfileError
 from scorer.ranking.profiles.third_party import PluginError
 
 

@@ -89,7 +89,7 @@ def _explained(answer: RankResult, machine: str) -> RankResult:
 
 def _of_file(settings: RankSettings, path: str, request: Request) -> RankResult:
     from scorer.placement.choosing.trial import ranked
-    from scorer.ranking.profiles.looked_at import check_looked_at
+    from scorer.ranking.profiles.profile import check_looked_at
 
     fleet, profile = fleet_of_file(path), chosen_profile(request.profile, settings.profiles)
     try:

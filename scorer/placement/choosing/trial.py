@@ -26,7 +26,7 @@ from scorer.ledger.view.view import instance_of
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.profiles.looked_at import why_ignored
+from scorer.ranking.profiles.profile import why_ignored
 from scorer.ranking.rank import Decision, allowed, rank
 from scorer.ranking.ranking import Ranking
 from scorer.ranking.survive import Key, keep_room, largest_first, near, packing, with_cordon

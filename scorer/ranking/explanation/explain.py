@@ -3,6 +3,7 @@
 It runs once for each answer, over the few machines that the answer shows.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,18 +11,21 @@ import msgspec
 import numpy as np
 
 from schemas.resources import RESOURCES
+from schemas.rpc import results
 from schemas.rpc.request import Request
-from schemas.rpc.results import Candidate, RankResult, Refusal, Verdict
-from schemas.values.numbers import counted
+from schemas.rpc.results import Candidate, RankResult, Refusal
+from schemas.values.numbers import counted, finite
 from scorer.ranking.estimates.learned_estimate import LearnedEstimate
 from scorer.ranking.estimates.measured_use import SIZE
-from scorer.ranking.explanation.refusals import refusals
-from scorer.ranking.explanation.terms import described, verdicts
 from scorer.ranking.inputs import quiet
-from scorer.ranking.ranking import Ranking
+from scorer.ranking.kernel.layout import CODE
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.profiles import plugins
+from scorer.ranking.ranking import Ranking, Verdict
 from scorer.ranking.scores.apart import Apart
 from scorer.ranking.scores.spread import Spread
 from scorer.ranking.staleness import stale_machines
+from scorer.snapshot.arrays import Integers
 
 
 def summary(ranking: Ranking) -> str:
@@ -91,6 +95,7 @@ def _beside(ranking: Ranking, row: int) -> str:
     )
 
 
+@quiet
 def answer(ranking: Ranking, top: int | None = None, explain_all: bool | None = None) -> RankResult:
     """Return the whole answer; ``top`` and ``explain_all`` are those of the request unless given.
 
@@ -98,15 +103,26 @@ def answer(ranking: Ranking, top: int | None = None, explain_all: bool | None = 
     ``refusals`` and ``summary`` have the reasons against the others; ``machines`` (with ``explain_all``) holds every
     filter's and score's verdict for each machine.
     """
-    request = ranking.request
-    return _answer(
-        ranking, request.top if top is None else top, request.explain if explain_all is None else explain_all
+    machines, request = ranking.machines, ranking.request
+    best = ranking.best(request.top if top is None else top).tolist()
+    everything = request.explain if explain_all is None else explain_all
+    first, refused = candidates(ranking, best), refusals(ranking)
+    return RankResult(
+        machine=first[0].machine if best else None,
+        score=first[0].score if best else None,
+        profile=ranking.profile.name,
+        summary=_summary(ranking, refused),
+        feasible=ranking.feasible_count,
+        fleet=len(machines),
+        request=dict(zip(RESOURCES, machines.amounts.tolist(), strict=True)),
+        expected=dict(zip(RESOURCES, machines.expected.tolist(), strict=True)),
+        expected_from=expected_from(ranking),
+        learned=_learned(ranking),
+        candidates=first,
+        refusals=refused,
+        warnings=warnings(ranking, best[0] if best else None),
+        machines=told(ranking, best_first(ranking)) if everything else None,
     )
-
-
-@quiet
-def candidates(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
-    return described(ranking, rows)
 
 
 def expected_from(ranking: Ranking) -> dict[str, str]:
@@ -148,40 +164,17 @@ def _learned(ranking: Ranking) -> dict[str, Any] | None:
     return {"version": estimate.version, "factors": dict(estimate.factors)}
 
 
-@quiet
-def _answer(ranking: Ranking, top: int, explain_all: bool) -> RankResult:
-    best = ranking.best(top).tolist()
-    machines = ranking.machines
-    candidates, refused = described(ranking, best), refusals(ranking)
-    return RankResult(
-        machine=candidates[0].machine if best else None,
-        score=candidates[0].score if best else None,
-        profile=ranking.profile.name,
-        summary=_summary(ranking, refused),
-        feasible=ranking.feasible_count,
-        fleet=len(machines),
-        request=dict(zip(RESOURCES, machines.amounts.tolist(), strict=True)),
-        expected=dict(zip(RESOURCES, machines.expected.tolist(), strict=True)),
-        expected_from=expected_from(ranking),
-        learned=_learned(ranking),
-        candidates=candidates,
-        refusals=refused,
-        warnings=warnings(ranking, best[0] if best else None),
-        machines=told(ranking, best_first(ranking)) if explain_all else None,
-    )
-
-
 def best_first(ranking: Ranking) -> list[int]:
     """Return the rows of all machines: the feasible ones in the order of the ranking, then the refused ones."""
     return [*ranking.best_first.tolist(), *np.flatnonzero(~ranking.feasible).tolist()]
 
 
 @quiet
-def told(ranking: Ranking, rows: Sequence[int]) -> list[Verdict]:
+def told(ranking: Ranking, rows: Sequence[int]) -> list[results.Verdict]:
     """Return these machines with every filter's and score's verdict, compared with the best one."""
-    best, found = described(ranking, ranking.best(1).tolist()), []
+    best, found = candidates(ranking, ranking.best(1).tolist()), []
     whole = sum(term.weighted.weight for term in ranking.terms)
-    for each, row, verdict in zip(described(ranking, rows), rows, verdicts(ranking, rows), strict=True):
+    for each, row, verdict in zip(candidates(ranking, rows), rows, verdicts(ranking, rows), strict=True):
         place, lacks = None, {}
         if feasible := not ranking.refused[row]:
             place = int(np.flatnonzero(ranking.best_first == row)[0]) + 1
@@ -191,5 +184,123 @@ def told(ranking: Ranking, rows: Sequence[int]) -> list[Verdict]:
                 for name, term in each.scores.items()
             }
         known = msgspec.structs.asdict(each)
-        found.append(Verdict(**known, feasible=feasible, place=place, lacks=lacks, filters=verdict))
+        found.append(results.Verdict(**known, feasible=feasible, place=place, lacks=lacks, filters=verdict))
     return found
+
+
+@quiet
+def candidates(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
+    if not rows:
+        return []
+    index = np.array(rows, np.int64)
+    now_s = ranking.machines.now_s
+    names = _names([term.weighted.score.name for term in ranking.terms])
+    taken = {each: each.take(index) for each in {ranking.machines, *(term.machines for term in ranking.terms)}}
+    machines = taken[ranking.machines]
+    resources, own = _resources(machines), machines.records(0)
+    window_s, age_s = machines.records(1)["window_s"].tolist(), (now_s - own["seen_at"]).tolist()
+    coverage, warming, count = (own[name].tolist() for name in ("coverage", "warming", "count"))
+    found = []
+    for position, row in enumerate(rows):
+        scores: dict[str, dict[str, Any]] = {}
+        risk, feasible = None, not ranking.refused[row]
+        for name, term in zip(names, ranking.terms, strict=True):
+            value, said = ranking.said(term, row)
+            details = plugins.detail(term.weighted.score, said, ranking.request, taken[term.machines], position)
+            raw = finite(term.raw[row]) if feasible else None if said is None else finite(value)
+            worth = raw * term.slope + term.start if feasible and raw is not None else None
+            scores[name] = {"value": worth, "raw": raw, "weight": term.weighted.weight, **details}
+            risk = details.get("risk", risk)
+        found.append(
+            Candidate(
+                machine=machines.name(position),
+                score=finite(ranking.total[row]) if feasible else None,
+                risk=risk,
+                scores=scores,
+                resources=resources[position],
+                window_s=finite(window_s[position]),
+                coverage=finite(coverage[position]),
+                warming=warming[position],
+                age_s=finite(age_s[position]),
+                instances=count[position],
+            )
+        )
+    return found
+
+
+def _resources(machines: Machines) -> list[dict[str, dict[str, float | None]]]:
+    """Return the figures by resource that an answer shows for each machine."""
+    rows, more = machines.records(0), machines.records(1)
+    columns = {
+        "mean": more["measured"], "std": more["std"], "credit": more["credit"],
+        "debit": np.maximum(more["measured"] + more["credit"] - rows["mean"], 0.0) * machines.debits,
+        "promised": rows["allocated"], "allocatable": rows["allocatable"], "utilization": rows["utilization"],
+    }  # fmt: skip
+    names, asked = (*columns, "request"), [machines.amounts.tolist()] * len(machines)
+    by_machine = zip(*(column.tolist() for column in columns.values()), asked, strict=True)
+    return [
+        {
+            name: dict(zip(names, _plain(values), strict=True))
+            for name, values in zip(RESOURCES, zip(*each, strict=True), strict=True)
+        }
+        for each in by_machine
+    ]
+
+
+def _names(names: list[str]) -> list[str]:
+    """Return the names; a repeated name gets a number.
+
+    >>> _names(["packing", "risk", "packing"])
+    ['packing', 'risk', 'packing 2']
+    """
+    if len(set(names)) == len(names):
+        return names
+    uses = [names[: place + 1].count(name) for place, name in enumerate(names)]
+    return [name if use == 1 else f"{name} {use}" for name, use in zip(names, uses, strict=True)]
+
+
+def verdicts(ranking: Ranking, rows: Sequence[int]) -> list[list[dict[str, Any]]]:
+    """Return every filter's verdict on these machines, with the numbers it compared."""
+    index = np.array(rows, np.int64)
+    found: list[list[dict[str, Any]]] = [[] for _ in rows]
+    for each in ranking.verdicts:
+        machines = each.machines.take(index)
+        for position, row in enumerate(rows):
+            number, said = ranking.said(each, row)
+            if each.allowed is not None:
+                number = 0 if each.allowed[row] else _number(ranking, each, row)
+            verdict: dict[str, Any] = {"filter": each.filter.name, "allowed": not number}
+            if number:
+                verdict["reason"] = each.reason(int(number))
+            if details := plugins.detail(each.filter, said, ranking.request, machines, position):
+                verdict["compared"] = dict(details)
+            found[position].append(verdict)
+    return found
+
+
+def _number(ranking: Ranking, each: Verdict, row: int) -> int:
+    """Return the number of the reason for which a filter of another package refuses a machine."""
+    code = int(ranking.refused[row])
+    return code % CODE if code // CODE * CODE == each.code else len(each.reasons)
+
+
+def _plain(values: Sequence[float]) -> Sequence[float | None]:
+    """Return the numbers, None for one that is not finite."""
+    return values if math.isfinite(sum(values)) else [finite(value) for value in values]
+
+
+def refusals(ranking: Ranking) -> list[Refusal]:
+    """Return the refused machines by filter and reason, most first; a machine counts for its first refusal."""
+    return in_words(ranking.verdicts, ranking.counts)
+
+
+def in_words(verdicts: Sequence[Verdict], counts: Integers) -> list[Refusal]:
+    """Return the refusals by some filters; ``counts``: the number of machines by code of `Ranking.refused`."""
+    found: dict[tuple[str, str], int] = {}
+    by_code = {verdict.code: verdict for verdict in verdicts}
+    for code in counts[1:].nonzero()[0].tolist():
+        verdict = by_code[(code + 1) // CODE * CODE]
+        key = (verdict.filter.name, verdict.reason((code + 1) % CODE))
+        found[key] = found.get(key, 0) + int(counts[code + 1])
+    order = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    return [Refusal(filter=name, reason=reason, machines=count) for (name, reason), count in order]

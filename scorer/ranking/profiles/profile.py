@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from schemas.rpc.request import InvalidRequest, Request
 from schemas.tables.learned import Learned
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.estimates.learned_estimate import LearnedEstimate
@@ -198,3 +199,30 @@ def _settings(plugin: Any) -> dict[str, Any]:
 def _load_model_settings(load_model: LoadModel) -> dict[str, Any]:
     settings = dataclasses.asdict(load_model)
     return settings | {"estimate": {k: v for k, v in settings["estimate"].items() if v is not None}}
+
+
+DEMANDS = ("machine", "not_on", "selector", "ports", "affinity", "anti_affinity")
+"""Fields of a request that restrict where an instance may go: those that no filter of the profile looks at are refused.
+
+Fields that describe an instance, such as ``maxmemory`` and ``cluster_masters``, may be given to any profile; so may
+preferences. A query is refused before it is ranked. A plan for instances of the ledger refuses nothing: one whose rules
+the profile does not look at gets no other machine, and is told with this reason (`scorer.placement.choosing.trial`).
+Pods that kube-scheduler places are ranked by any profile: it upholds their rules itself (`scorer.kubernetes.extender`).
+"""
+
+
+def why_ignored(request: Request, profile: Profile) -> str:
+    """Return the demand of a request that the profile does not check; "" without one."""
+    ignores = profile.ignores
+    for name in DEMANDS if ignores else ():
+        if name in ignores and getattr(request, name):
+            missing = f"profile {profile.name!r} has no filter {ignores[name]!r}, and would ignore it"
+            return f"{name}: {missing}; add the filter to the profile, or leave {name} out"
+    return ""
+
+
+def check_looked_at(requests: Sequence[Request], profile: Profile) -> None:
+    """Raise InvalidRequest for the first request with a demand that the profile does not check."""
+    for request in requests if profile.ignores else ():
+        if why := why_ignored(request, profile):
+            raise InvalidRequest(why)

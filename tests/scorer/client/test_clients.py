@@ -21,7 +21,7 @@ from scorer.client import AsyncClient, AsyncPlacement, Client, Placement, Windwa
 from scorer.client import clients as clients_module
 from scorer.client.call import Call, instance_id, read
 from scorer.placement.choosing.steps import run_to_end
-from scorer.rpc.methods.place import read_batch
+from scorer.rpc.methods.placements import read_batch
 
 
 def test_its_files_alone_are_a_package(tmp_path):

@@ -15,7 +15,7 @@ from scorer.commands.placing.rank import RankSettings, _rank
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.room import room
 from scorer.ranking.profiles.catalogue import load_profiles
-from scorer.ranking.profiles.looked_at import DEMANDS
+from scorer.ranking.profiles.profile import DEMANDS
 from scorer.ranking.profiles.profile_file import parse_profile
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.rpc.test_results import Scorer
