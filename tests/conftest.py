@@ -167,6 +167,12 @@ def names():
     return Names(f"test{os.getpid()}-{next(_prefixes)}")
 
 
+@pytest.fixture(scope="module")
+def module_names():
+    """A prefix shared by the tests of a file."""
+    return Names(f"test{os.getpid()}-{next(_prefixes)}")
+
+
 @pytest.fixture
 def server(valkey):
     with valkey.connect(socket_timeout=120) as client:

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from schemas.names import Names
 from schemas.rpc.envelope import DEADLINE_S
 from schemas.rpc.request import read_request
 from scorer.ledger.record.instance import request_digest
@@ -24,12 +23,6 @@ from scorer.wire import ServerClock, Wire
 from tests.integration.scorer.test_rpc import scorer_process
 from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
-
-
-@pytest.fixture(scope="module")
-def module_names():
-    """A prefix shared by the tests of this file."""
-    return Names(f"ended-{uuid.uuid4().hex[:8]}")
 
 
 @pytest.fixture(scope="module")

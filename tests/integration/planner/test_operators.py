@@ -1,7 +1,6 @@
 """Queries of operators, on their own list: taken, given back and acted on once, whatever else the scorers do."""
 
 import json
-import os
 import time
 
 import msgspec
@@ -18,12 +17,6 @@ from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, planner_process
 from tests.support.in_process import run_command
 from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
-
-
-@pytest.fixture(scope="module")
-def module_names():
-    """A prefix shared by the tests of this file."""
-    return Names(f"operators-{os.getpid()}")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from ops.stack.servers.process import wait_until
-from schemas.names import Names
 from scorer.client import Client
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, scorer_process
 from tests.window_tables import publish, window_table
@@ -26,20 +25,14 @@ PLAYBOOK = [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,"]
 
 
 @pytest.fixture(scope="module")
-def names():
-    """One prefix for the fleet of this module."""
-    return Names(f"deployers-{os.getpid()}")
-
-
-@pytest.fixture(scope="module")
-def client(valkey, names):
-    publish(valkey.url, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
-    with scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=60) as client:
+def client(valkey, module_names):
+    publish(valkey.url, module_names, [window_table(MACHINES, at=time.time() + FRESH_S)])
+    with scorer_process(valkey.url, module_names), Client(valkey.url, module_names.prefix, timeout_s=60) as client:
         yield client
 
 
 @pytest.fixture
-def run(client, valkey, names, tmp_path):
+def run(client, valkey, module_names, tmp_path):
     """A function that runs a program where `windward`, `windward_client` and a stub of `nomad` are."""
     commands = {
         "windward": f'#!/bin/sh\nexec "{sys.executable}" -m ops.cli.main "$@"\n',
@@ -54,7 +47,7 @@ def run(client, valkey, names, tmp_path):
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
         "PYTHONPATH": f"{ROOT}:{tmp_path}",
         "WINDWARD_REDIS_URL": valkey.url,
-        "WINDWARD_PREFIX": names.prefix,
+        "WINDWARD_PREFIX": module_names.prefix,
         "NOMAD_SEEN": str(tmp_path / "nomad-seen"),
         "ANSIBLE_HOME": str(tmp_path / "ansible"),
         "ANSIBLE_LOCALHOST_WARNING": "false",

@@ -1,12 +1,10 @@
 """Profiles of one's own in a running scorer: chosen by the query, read again on SIGHUP, not replaced by a bad file."""
 
-import os
 import signal
 import time
 
 import pytest
 
-from schemas.names import Names
 from scorer.client import Client, WindwardError
 from tests.integration.scorer.test_rpc import MACHINES, scorer_process
 from tests.support.pages import eventually
@@ -20,9 +18,8 @@ use = "{score}"
 """
 
 
-def test_a_good_file_is_taken_and_a_bad_one_is_not(valkey, tmp_path, capfd):
+def test_a_good_file_is_taken_and_a_bad_one_is_not(valkey, names, tmp_path, capfd):
     """Each query names its profile; after SIGHUP a changed file counts, an unreadable one changes nothing."""
-    names = Names(f"profiles-{os.getpid()}")
     publish(valkey.url, names, [window_table(MACHINES, at=time.time() + 5)])
     mine = tmp_path / "mine.toml"
     mine.write_text(MINE.format(score="least_allocated"))

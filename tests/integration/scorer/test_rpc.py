@@ -59,12 +59,6 @@ def ask_raw(server, names, query, query_id, wait_s=60):
 
 
 @pytest.fixture(scope="module")
-def module_names():
-    """A prefix shared by the tests that need no scorer of their own."""
-    return Names(f"rpc-{os.getpid()}")
-
-
-@pytest.fixture(scope="module")
 def running(valkey, module_names):
     """One scorer on a fleet of ten machines, from idle to busy."""
     wire = Wire({"url": valkey.url})
@@ -112,9 +106,8 @@ def answers_of(server, names, count):
     return [json.loads(reply[1])["result"] for reply in replies]
 
 
-def test_alike_queries_taken_together_are_answered_one_by_one(valkey, server):
+def test_alike_queries_taken_together_are_answered_one_by_one(valkey, names, server):
     """Twelve deployers at once get the machines that twelve instances of one query would, each with its own terms."""
-    names = Names(f"together-{os.getpid()}")
     loads = [0.05 + 0.05 * n for n in range(10)]
     publish(valkey.url, names, [window_table(MACHINES, utilization=loads, at=time.time() + 3)])
     params = {"cpu": 2, "memory": "4G"}
@@ -129,9 +122,8 @@ def test_alike_queries_taken_together_are_answered_one_by_one(valkey, server):
     assert [answer["machine"] for answer in answers] == [one["machine"] for one in batch["placed"]]
 
 
-def test_of_alike_queries_taken_together_the_ones_without_room_are_told_as_if_alone(valkey, server):
+def test_of_alike_queries_taken_together_the_ones_without_room_are_told_as_if_alone(valkey, names, server):
     """Room for two of three: the third is ranked after them; and `rank` shows the fleet with them on it."""
-    names = Names(f"no-room-{os.getpid()}")
     publish(valkey.url, names, [window_table(["only"], at=time.time() + 3)])
     params = {"cpu": 6, "memory": "1G", "profile": "kubernetes"}
     put_together(server, names, params, 3)

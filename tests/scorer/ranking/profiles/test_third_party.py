@@ -30,7 +30,7 @@ FLEET = fleet(machine("a"), machine("b"), machine("c"), instances=[{"id": "1", "
 """Three machines; no decision may change it."""
 
 
-def score(of, **members):
+def score(of, kind="score", **members):
     """Return a score of another package that returns what the function does."""
 
     @dataclass(frozen=True)
@@ -42,22 +42,11 @@ def score(of, **members):
 
     for name, member in members.items():
         setattr(Other, name, member)
-    return guarded(Other, "score")()
+    return guarded(Other, kind)()
 
 
 def filtered(of, **members):
-
-    @dataclass(frozen=True)
-    class Other:
-        name: ClassVar[str] = "other"
-        reason: ClassVar[str] = "of another mind"
-
-        def __call__(self, request, machines):
-            return of(request, machines)
-
-    for name, member in members.items():
-        setattr(Other, name, member)
-    return guarded(Other, "filter")()
+    return score(of, "filter", **{"reason": "of another mind", **members})
 
 
 def ranked(plugin, kept=None):
