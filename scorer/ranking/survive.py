@@ -17,8 +17,9 @@ A machine that does not take one of share s got more than f(m) - s by then; roun
 2. Then it is computed for each decision, and machines are refused by it. The script refuses a reservation if the
    ledger has changed since, so scorers do not race each other.
 3. Where it refuses, and there are at most `EXACT_MAX` instances, the loss itself is tried (`Homeless`), with each
-   filter and rule, as ``windward drain --lost`` plans it: by class and score; else the largest first, machines filled
-   up. The first machine, best first, is taken that leaves no more instances without a place than before.
+   filter and rule: the largest first, machines filled up, as ``windward drain --lost`` does where not all find a place
+   by class and score. Best first, the first machine is taken that leaves no more instances without a place than before:
+   with all filters, and without those of momentary states, since who finds a place changes with the load.
 
 An instance is excluded from some machines by its cluster and its ports: as many machines as these have instances, at
 most, are left out. Other rules and selectors are seen by the third test alone, which is then
@@ -48,6 +49,7 @@ from scorer.ranking.filters.cordon import Cordon
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.kernel.binding import TIE
 from scorer.ranking.kernel.layout import CODE
+from scorer.ranking.profiles.plugins import momentary
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
 from scorer.ranking.rank import Decision
 from scorer.ranking.ranking import Ranking, Verdict
@@ -273,8 +275,8 @@ class _Loss:
 
     def __init__(self, request: Request, found: Room, inputs: RankingInputs, homeless: Homeless) -> None:
         self._request, self._found, self._inputs, self._homeless = request, found, inputs, homeless
-        self._before: dict[str, int] = {}
-        """By the first machine of a domain, how many find no place without the new instance."""
+        self._before: dict[tuple[str, int], int] = {}
+        """By the first machine of a domain and the number of filters, how many find no place without the instance."""
 
     @cached_property
     def _domains(self) -> list[list[str]]:
@@ -284,16 +286,23 @@ class _Loss:
         return [machines[one] for one in tight.tolist()]
 
     def leaves_room(self, row: int) -> bool:
-        """Return whether no more instances find no place; a domain that decides is the first one the next time."""
-        inputs = self._inputs
+        """Return whether no more instances find no place: by what lasts, and with the load of this moment, too."""
+        inputs, filters = self._inputs, self._inputs.profile.filters
         one = instance_of(self._request, inputs.snapshot.names[row], inputs.now_s, "\0new")
+        lasting = tuple(each for each in filters if isinstance(each.filter, Cordon) or not momentary(each.filter))
+        ways = [lasting, filters] if len(lasting) < len(filters) else [filters]
+        return all(self._leaves_room(one, inputs.by(dataclasses.replace(inputs.profile, filters=way))) for way in ways)
+
+    def _leaves_room(self, one: Instance, inputs: RankingInputs) -> bool:
+        """A domain that decides is the first one the next time."""
         for place, machines in enumerate(self._domains):
             if not self._homeless(machines, inputs, [one], 0):
                 continue
             self._domains.insert(0, self._domains.pop(place))
-            if machines[0] not in self._before:
-                self._before[machines[0]] = self._homeless(machines, inputs, (), math.inf)
-            before = self._before[machines[0]]
+            key = machines[0], len(inputs.profile.filters)
+            if key not in self._before:
+                self._before[key] = self._homeless(machines, inputs, (), math.inf)
+            before = self._before[key]
             if not before or self._homeless(machines, inputs, [one], before) > before:
                 return False
         return True

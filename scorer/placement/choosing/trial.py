@@ -260,35 +260,31 @@ def ranked(request: Request, inputs: RankingInputs, count: int = 1) -> Ranking:
 def homeless(
     machines: Collection[str], inputs: RankingInputs, more: Sequence[Instance] = (), most: float = math.inf
 ) -> int:
-    """Return how many instances of these machines find no place without them, after ``more``; ends above ``most``."""
-    spread, counts = with_cordon(inputs.profile), list[int]()
-    for how in (spread, packing(spread)):
-        trial = Trial(replace(inputs, overlay=Overlay(inputs.ledger), profile=how))
-        trial.cordon(machines)
-        for _, sign, one in sorted(inputs.overlay.difference() if inputs.overlay else (), key=itemgetter(1)):
-            if sign > 0:
-                trial.overlay.propose(one)
-            else:
-                trial.leave(one.id)
-        for one in more:
+    """Return how many instances of these machines find no place without them, after ``more``; ends above ``most``.
+
+    The largest first, and machines are filled up: so the result does not depend on the load or the time.
+    """
+    trial = Trial(replace(inputs, overlay=Overlay(inputs.ledger), profile=packing(with_cordon(inputs.profile))))
+    trial.cordon(machines)
+    for _, sign, one in sorted(inputs.overlay.difference() if inputs.overlay else (), key=itemgetter(1)):
+        if sign > 0:
             trial.overlay.propose(one)
-        held = {one.id: one for name in machines for one in trial.overlay.held_on(name)}
-        lost = [one for one in held.values() if one.moving is None and one.labels.get(DAEMON) != "true"]
-        condition, count, again = Apart(trial, together=side_by_side(lost)), 0, list[tuple[Request, list[Instance]]]()
-        for request, group in alike(lost, by_class=how is spread, key=None if how is spread else largest_first(inputs)):
-            rest = [one.instance for one in place_alike(request, group, trial, condition) if one.target is None]
-            if rest and request.affinity:  # its neighbours may come later
-                again.append((request, rest))
-            else:
-                count += len(rest)
-            if count > most:
-                break
         else:
-            count += sum(one.target is None for each in again for one in place_alike(*each, trial, condition))
-        counts.append(count)
-        if not count:
-            break
-    return min(counts)
+            trial.leave(one.id)
+    for one in more:
+        trial.overlay.propose(one)
+    held = {one.id: one for name in machines for one in trial.overlay.held_on(name)}
+    lost = [one for one in held.values() if one.moving is None and one.labels.get(DAEMON) != "true"]
+    condition, count, again = Apart(trial, together=side_by_side(lost)), 0, list[tuple[Request, list[Instance]]]()
+    for request, group in alike(lost, by_class=False, key=largest_first(inputs)):
+        rest = [one.instance for one in place_alike(request, group, trial, condition) if one.target is None]
+        if rest and request.affinity:  # its neighbours may come later
+            again.append((request, rest))
+        else:
+            count += len(rest)
+        if count > most:
+            return count
+    return count + sum(one.target is None for each in again for one in place_alike(*each, trial, condition))
 
 
 def side_by_side(instances: Sequence[Instance]) -> frozenset[str]:
@@ -306,7 +302,8 @@ def alike(
         request = msgspec.structs.replace(as_request(instance), id="")
         group = groups.setdefault(_encode(request), (request, []))
         group[1].append(instance)
-    ordered = sorted(groups.values(), key=lambda group: (key or size)(group[1][0]), reverse=True)
+    ordered = [groups[encoded] for encoded in sorted(groups)]  # whatever the order of the instances is
+    ordered.sort(key=lambda group: (key or size)(group[1][0]), reverse=True)
     if first:
         ordered.sort(key=lambda group: max(first.get(one.id, 0) for one in group[1]), reverse=True)
     return sorted(ordered, key=lambda group: class_first(group[1][0])) if by_class else ordered
