@@ -14,8 +14,7 @@ from scorer.ranking.machines.machines import Machines
 from scorer.ranking.machines.table import Table
 from scorer.ranking.machines.what_if import WhatIf
 from scorer.ranking.profiles import plugins
-from scorer.ranking.profiles.profile import Compiled
-from scorer.ranking.profiles.profile_rule import with_rules
+from scorer.ranking.profiles.profile import Compiled, with_rules
 from scorer.ranking.ranking import BEST, Codes, Ranking, ScoreTerm, Verdict, order_of, verdict_of
 from scorer.snapshot.arrays import Bools, Floats, Integers
 

@@ -45,7 +45,7 @@ from scorer.planning.wanted.differences import (
 from scorer.ranking.filters.masters import Masters
 from scorer.ranking.inputs import RankingInputs, Seen, quiet
 from scorer.ranking.profiles import plugins
-from scorer.ranking.profiles.profile_rule import with_rules
+from scorer.ranking.profiles.profile import with_rules
 from scorer.ranking.rank import refusal_of
 
 _ARRIVING = "\n"

@@ -27,7 +27,7 @@
     normalise = "none"                # or "min-max" over the feasible machines, "rank"
     credits = "none"                  # this score alone uses another credit model, window or estimate
 
-    [[rules]]                         # how the members of a group are spread (`profile_rule`)
+    [[rules]]                         # how the members of a group are spread (`ProfileRule`)
     group = ["cluster"]
     topology = "rack"
     at_most = 3
@@ -54,16 +54,17 @@ from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.kernel.layout import SCORES_MAX
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile import (
+    RULES_MAX,
     LoadModel,
     Normalisation,
     PlacedFilter,
     Profile,
     ProfileError,
+    ProfileRule,
     StalePolicy,
     Ties,
     WeightedScore,
 )
-from scorer.ranking.profiles.profile_rule import RULES_MAX, ProfileRule
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.ranking.profiles.third_party import PluginError
 

@@ -23,8 +23,7 @@ from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import GONE, Late, Placement
 from scorer.placement.placer import Placing
 from scorer.ranking.explanation.explain import answer, best_first, candidates, told
-from scorer.ranking.profiles.profile import check_looked_at
-from scorer.ranking.profiles.profile_rule import with_rules
+from scorer.ranking.profiles.profile import check_looked_at, with_rules
 from scorer.ranking.ranking import Ranking
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.decisions import DecisionLog

@@ -67,8 +67,7 @@ from scorer.planning.candidates import followers
 from scorer.ranking.explanation import explain
 from scorer.ranking.formulas.selectors import check_selectors
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.profiles.profile import check_looked_at
-from scorer.ranking.profiles.profile_rule import with_rules
+from scorer.ranking.profiles.profile import check_looked_at, with_rules
 from scorer.ranking.rank import rank
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.parameters import CallError, read_params
