@@ -17,6 +17,7 @@ from schemas.rpc.results import Candidate, RankResult, Refusal
 from schemas.values.numbers import counted, finite
 from scorer.ranking.estimates.learned_estimate import LearnedEstimate
 from scorer.ranking.estimates.measured_use import SIZE
+from scorer.ranking.formulas.selectors import parse_selector
 from scorer.ranking.inputs import quiet
 from scorer.ranking.kernel.layout import CODE
 from scorer.ranking.machines.machines import Machines
@@ -76,10 +77,11 @@ def warnings(ranking: Ranking, row: int | None) -> list[str]:
 
 
 def _unknown(ranking: Ranking) -> set[str]:
-    """Return the labels that the request's rules, or the profile's scores, group machines by and no machine has."""
+    """Return the labels that no machine has, and that the request's rules or the profile's scores look at."""
     asked, rules = ranking.request, ranking.machines.snapshot.rules
     by = {term.topology for term in (*asked.affinity, *asked.anti_affinity)}
     by |= {each.weighted.score.topology for each in ranking.terms if isinstance(each.weighted.score, Spread)}
+    by |= {one.key for one in parse_selector(asked.selector) if one.operator not in ("!=", "notin", "absent")}
     by.add(ranking.profile.survive)
     return {topology for topology in by - {"machine", ""} if not rules.label(topology).values}
 

@@ -23,6 +23,9 @@ ONE_TOO_FEW = (3, 189)
 """The room of a profile by class, which the earlier code counted one too small on some machines: placed one by one, it
 took as many copies as are counted now."""
 
+MORE_LEAVE = (9, 114)
+"""A drain in which 15 of 56 instances leave, and 12 did: those without a machine go first more than once."""
+
 
 def differs(was, now):
     """Return how a ranking differs from the recorded one; "" where it does not."""
@@ -68,4 +71,4 @@ def test_all_rankings_are_as_recorded():
 
 @pytest.mark.slow
 def test_all_that_is_made_from_rankings_is_as_recorded():
-    assert check(wider, WIDER, range(len(wider.PARTS))).keys() == {ONE_TOO_FEW}
+    assert check(wider, WIDER, range(len(wider.PARTS))).keys() == {ONE_TOO_FEW, MORE_LEAVE}

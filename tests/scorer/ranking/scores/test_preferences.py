@@ -84,6 +84,8 @@ def test_a_label_that_no_machine_has_is_told():
     assert told("rack", cluster="web") == told("zone") == []
     assert told("zone", cluster="web") == ["no machine has the label 'zone', which a rule looks at"]
     assert told("rack", **rules) == ["no machine has the label 'rak', which a rule looks at"]
+    selector = "machine,rakk=r1,siz>3,zone!=a,pool notin (b),!gpu,rack"
+    assert [one.split("'")[1] for one in told("rack", selector=selector)] == ["rakk", "siz"]
     found = explain.answer(ranked(offline, alone(Spread(topology="rack")), not_on=["a", "c"]))
     assert [one for one in found.warnings if "not_on" in one] == ["no machine is named 'c', which not_on lists"]
 
