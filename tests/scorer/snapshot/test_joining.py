@@ -25,6 +25,13 @@ def test_tables_with_other_windows_are_aligned():
     assert snapshot.windows().window_s.tolist() == [3600, 900]
 
 
+def test_windows_were_last_written_when_the_newest_table_was():
+    tables = [table(["a"]), table(["b"]), table(["c"])]
+    for one, at in zip(tables, (5.0, 7.0, 6.0), strict=True):
+        one.header.written_at = at
+    assert build_snapshot(tables, {}, {}).written_at == 7.0
+
+
 def test_what_a_table_does_not_have_is_covered_by_nothing():
     """A window or a machine without data is covered and filled by 0, never by an unknown share; its skew is 0."""
     tables = [table(["a"]), table(["b"], windows_s=(300, 900))]
