@@ -47,7 +47,8 @@ _LOG_BYTES = 64 << 10
 _JOURNAL_LINES = 500
 _JOURNAL_S = 10.0
 _SECRET_NAME = re.compile(
-    r"pass|secret|token|credential|private|auth|key|pin|code|user|error|reason|message", re.IGNORECASE
+    r"pass|pwd|secret|token|credential|private|auth|key|pin|otp|code|user|login|sess|cookie|sign|error|reason|message",
+    re.IGNORECASE,
 )
 """Of a value in a log: it may be a secret of digits, or a text of another."""
 _SOURCES = (

@@ -80,6 +80,10 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
         super().handle_read()
         self.last_activity = before
 
+    def handle_error(self) -> None:
+        """Close a connection whose bytes are no request; waitress would write a line of 700 letters about each."""
+        self.handle_close()
+
 
 class _Unready(Exception):
     """TLS has no decrypted bytes yet."""

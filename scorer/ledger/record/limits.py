@@ -69,15 +69,7 @@ def _adds(measure: Measure, sums: Mapping[str, int], counts: Collection[str], pr
 def measures_in_script(instance: Instance, limits: Sequence[Limit]) -> list[tuple[str | int, ...]]:
     """Return the limited measures, with the instance's contribution to each, as the scripts read them."""
     sums, counts = sums_of(instance), counts_of(instance)
-    return [
-        (
-            sums.get(measure[1], 0)
-            if len(measure) == 2 and measure[0] == "total"
-            else _adds(measure, sums, counts, instance.priority_class),
-            *measure,
-        )
-        for measure, _, _ in limits
-    ]
+    return [(_adds(measure, sums, counts, instance.priority_class), *measure) for measure, _, _ in limits]
 
 
 Scale = tuple[float, float] | None

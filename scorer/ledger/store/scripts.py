@@ -614,9 +614,7 @@ class Ledger:
 
 def records_in(entries: Sequence[Any]) -> list[bytes]:
     """Return the records in entries of the log, in the order of their changes."""
-    return [
-        fields[at] for _, fields in entries for at in range(1, len(fields), 2) if at == 1 or fields[at - 1] == _RECORD
-    ]
+    return [fields[at] for _, fields in entries for at in range(1, len(fields), 2) if fields[at - 1] == _RECORD]
 
 
 def _name(raw: bytes) -> str:

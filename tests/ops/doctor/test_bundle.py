@@ -75,6 +75,8 @@ FORMS = [
     f"\x00{SECRET}\x1b{SECRET}",
     f"login=48151623 pin=48151623 {SECRET}",
     f": at=2026-01-01T00:00:00.000Z level=info event=a.b error=48151623 {SECRET}",
+    "at=2026-01-01T00:00:00.000Z level=info event=a.b pwd=48151623 otp=48151623 session_id=48151623 cookie=48151623",
+    '{"at": "2026-01-01T00:00:00.000Z", "level": "info", "event": "a.b", "login": 48151623, "signed": 48151623}',
 ]
 
 

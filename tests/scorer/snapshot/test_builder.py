@@ -49,13 +49,13 @@ def test_of_two_rows_the_newer_counts(first, second, expected):
 def test_machines_without_data_are_there():
     """What only facts, the operator or the ledger know has a row, no data, and is infinitely old."""
     facts = {"f": MachineFacts(v=1, machine="f", boot=0, at=0, capacity={"cpu": 4.0}, labels={"x": "y"})}
-    operator = {"o": OperatorFacts(cordon=True), DEFAULT: OperatorFacts(labels={"all": "yes"})}
+    operator = {"o": OperatorFacts(cordon=True, capacity={"cpu": 6.0}), DEFAULT: OperatorFacts(labels={"all": "yes"})}
     snapshot = build_snapshot([table(["a"])], facts, operator, ledger_machines=("l", "a"))
     assert snapshot.names == ("a", "f", "o", "l")
     assert snapshot.has_data.tolist() == [True, False, False, False]
     assert (snapshot.machines_with_data, snapshot.newest_at) == (1, snapshot.seen_at[0])
     assert snapshot.seen_at[1:].tolist() == [-np.inf] * 3
-    assert snapshot.capacity[0, 1] == 4.0
+    assert snapshot.capacity[0, :3].tolist() == [10.0, 4.0, 6.0]
     assert np.isnan(snapshot.windows().mean[:, 1:]).all()
     assert snapshot.rules.labels(1) == {"x": "y", "all": "yes"}
     assert snapshot.rules.cordon.tolist() == [False, False, True, False]
