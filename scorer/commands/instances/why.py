@@ -132,6 +132,11 @@ def show(found: dict[str, Any], screen: Screen | None = None) -> str:
         head = f"{found['id']} is {now['state']}{since}; the decision was:\n{head}"
     answer = decided(found["method"], found["answer"])
     if isinstance(answer, PlaceResult):
+        own = [one for one in answer.placed if one.id == found["id"]]
+        if answer.asked > 1 and own:
+            head += f"\none of {answer.asked} in this request"
+            near = [one for one in answer.candidates if one.machine == own[0].machine]
+            answer = msgspec.structs.replace(answer, asked=1, placed=own, candidates=near)
         return f"{head}\n{place.show(answer, screen)}"
     words = "\n".join(["", *in_words(answer, screen), ""])
     return f"{head}\n{move_words(answer)}\n\n{candidates(answer, screen)}\n{words}\n{answer.summary}"

@@ -445,9 +445,12 @@ def test_a_refused_batch_has_its_reason_once(windward):
 def test_why_tells_the_terms_of_that_moment(windward, tmp_path):
     """The decision about an instance is found again by its id, alone or in a batch."""
     windward("place", "--id", "asked", "--cpu", "1", "--count", "2")
-    told = windward("why", "asked-2", "--json")
-    assert json.loads(told.stdout)["answer"]["candidates"]
-    assert "instances placed" in windward("why", "asked-1").stdout
+    told = json.loads(windward("why", "asked-2", "--json").stdout)
+    for line in told["answer"]["placed"]:
+        shown = windward("why", line["id"]).stdout
+        assert f"one of 2 in this request\n{line['id']} placed on {line['machine']}: reserved" in shown
+        assert f"{line['machine']}, with the instance:" in shown
+        assert sum(line["id"] in shown for line in told["answer"]["placed"]) == 1
     windward("confirm", "asked-2")
     assert "asked-2 is confirmed on m" in windward("why", "asked-2").stdout
     windward("release", "asked-1")
@@ -457,7 +460,7 @@ def test_why_tells_the_terms_of_that_moment(windward, tmp_path):
     assert f"{MACHINES[7]}: feasible, place" in machine.stdout
     assert "and no machine has this name; did you mean" in windward("why", f"{MACHINES[7]}x").stderr
     assert json.loads(windward("why", "asked-1", "--json").stdout)["now"]["state"] == "released"
-    assert json.loads(told.stdout)["now"]["ended_at"] == 0.0
+    assert told["now"]["ended_at"] == 0.0
     assert windward("why", "never").returncode == 1
     placed = json.loads(windward("place", "--id", "a,b", "--cpu", "1", "--json").stdout)
     assert json.loads(windward("why", "a,b", "--json").stdout)["answer"]["machine"] == placed["machine"]
