@@ -18,3 +18,12 @@ def run_command(*words, environ):
         except SystemExit as ended:
             code = ended.code
     return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+
+def refusal(command, *words):
+    """Return the line, without the command's name, with which it refuses its settings and ends with 2."""
+    done = run_command(command, *words, environ={})
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"windward {command}: ")
+    return line.removeprefix(f"windward {command}: ")

@@ -22,7 +22,7 @@ from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
 from tests.support.fleet_label import without_fleet
 from tests.support.forked import Forked
-from tests.support.in_process import run_command
+from tests.support.in_process import refusal, run_command
 from tests.support.pages import eventually, get
 from tests.window_tables import publish, window_table
 
@@ -725,7 +725,4 @@ def test_windows_and_ledger_come_and_go_apart(names, tmp_path):
 )
 def test_wrong_settings_are_refused_by_name(options, word):
     """A setting that cannot be used ends the command at once with 2 and one line that names it."""
-    done = run_command("scorer", *options, environ={})
-    assert done.returncode == 2
-    assert word in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert word in refusal("scorer", *options)
