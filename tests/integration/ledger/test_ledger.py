@@ -68,7 +68,8 @@ def limits_on(machine):
 
 
 def clocked_ledger(wire, names, **more):
-    """Return a ledger that takes its time from a key, so that a test can move it."""
+    """Return a ledger that takes its time from a key, so that a test can move it; now it is `NOW_S`."""
+    wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
     source = f"""(function() local t = redis.call('GET', '{names.key("clock")}')
         local s = string.match(t, '^%d+')
         return {{s, string.format('%.0f', (tonumber(t) - tonumber(s)) * 1e6)}} end)()"""
@@ -117,7 +118,6 @@ class LedgerMachine(RuleBasedStateMachine):
         self.model = LedgerModel(lambda: self.now_s)
         self.real = clocked_ledger(self.wire, self.names, draw=self.model.drawn)
         self.follower = Follower(self.real)
-        self.wire.one("SET", self.names.key("clock"), f"{self.now_s:.6f}")
         self.follower.poll()
         self.named = dict(zip(MACHINES, MACHINES, strict=True))
         small = Instance(id="", machine="", state="reserved", amounts=amounts_of(0.1, 0.5e9), request="q1")
@@ -617,7 +617,6 @@ def correct_all(ledger, held):
 def test_what_has_expired_gives_back_whatever_becomes_of_the_step(wire, names, step):
     """A step on hundreds of reservations that have run out, more than one sweep takes, leaves no sum behind."""
     ledger = clocked_ledger(wire, names)
-    wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
     held = tiny(600)
     ledger.reserve(held)
     wire.one("SET", names.key("clock"), f"{NOW_S + 1:.6f}")
@@ -681,7 +680,6 @@ def test_what_becomes_of_a_move(wire, names, step, rows, machine):
 def test_who_moved_away_is_a_leaver_where_it_was(wire, names):
     """From the confirmation on, as its record was there; one that stays, and what was only reserved, leave nothing."""
     ledger = clocked_ledger(wire, names)
-    wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
     follower = Follower(ledger)
     follower.poll()
     ledger.cancel_move(moving_instance(ledger))
@@ -738,7 +736,6 @@ def test_a_move_may_give_it_another_size(wire, names):
 def test_a_move_ends_by_itself(wire, names):
     """At its time whichever script comes first frees the target; the instance stays, and can move anew."""
     ledger = clocked_ledger(wire, names)
-    wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
     first = moving_instance(ledger, 10.0)
     wire.one("SET", names.key("clock"), f"{NOW_S + 10.0:.6f}")
     assert ledger.expire().count == 1
@@ -835,7 +832,6 @@ EXPIRIES = [("none", 0), ("some", 137), ("all", 450)]
 def test_expiry_of_none_some_and_all(wire, names, expired):
     """So many of 450 reservations run out, more than one sweep takes; the others stay; nothing of the ended is left."""
     ledger = clocked_ledger(wire, names)
-    wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
     soon = [simple(f"e{n}", f"m{n % 7}", 1.0 if n < expired else 100.0) for n in range(450)]
     ledger.reserve(soon)
     wire.one("SET", names.key("clock"), f"{NOW_S + 1:.6f}")
@@ -884,7 +880,6 @@ def test_correcting_brings_back_and_overrules(wire, names):
 def test_correcting_takes_the_true_start(wire, names):
     """Where the inventory knows it, never one that is yet to come; else it stays, or is now."""
     ledger = clocked_ledger(wire, names)
-    wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
     one = Instance(id="s", machine="m1", state="confirmed", amounts=amounts_of(1.0), started_at=NOW_S - 500.0)
 
     def started(there, **more):
