@@ -289,7 +289,7 @@ def test_top_names_the_process_at_fault_first(windward, valkey):
         server.hset(scorers, "h-7", gone.encode())
         assert "   1 scorer, " in windward("top", "--once").stdout
         server.hset(key, "h-7", gone.encode())
-        assert windward("top", "--once").stdout.startswith("stream: not running: h-7 (process 7 of h), silent for 30")
+        assert windward("top", "--once").stdout.startswith("stream: not running: h-7 (process 7 of h), silent for 3")
         server.delete(key)
         server.hdel(scorers, "h-7")
     eventually(lambda: windward("top", "--once").stdout.startswith(f"{len(MACHINES)} machines"))  # the planner is ready
