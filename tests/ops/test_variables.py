@@ -39,7 +39,7 @@ SHARED = (
 """The classes that calls and processes share: connections, the ledger, logs, output, samples, policy of moves."""
 
 ALIKE = {
-    "backlog_records", "classes", "gain_min", "instances_interval_s", "json", "nic_speed", "profile", "profiles",
+    "backlog_records", "gain_min", "instances_interval_s", "json", "nic_speed", "profile", "profiles",
     "record_dir", "redis_url", "same", "time_zone", "windows_s",
 }  # fmt: skip
 """What a process and one call call by one name, and mean the same."""
