@@ -92,6 +92,7 @@ WRONG = [
     ("labels too long", {"labels": {f"{n}": "b" * 253 for n in range(40)}}, "labels: 10190 characters in all, at most"),
     ("selector too long", {"selector": "a" * 16_385}, "selector: expected text of at most 16384 characters, got 16385"),
     ("cluster too long", {"cluster": "a" * 254}, "cluster: expected text of at most 253 characters, got 254"),
+    ("data label too long", {"data_labels": ["a" * 508]}, "data_labels[0]: expected text of at most 507 characters"),
     ("amount too long", {"cpu": "1" * 65}, "cpu: expected text of at most 64 characters, got 65"),
     ("lifetime over a day", {"ttl_s": 86_401}, "ttl_s: expected a number of at most 86400"),
 ]
