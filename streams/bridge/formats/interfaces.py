@@ -28,14 +28,14 @@ _ENDS = (
     # tunnels and what carries nothing
     "tun|wg|tailscale|zt|utun|gre|erspan|ip_vti|ip6|sit|nlmon|dummy|ifb|teql|pan|ppp|isatap|l2tp|nebula|"
     r"6in4|6to4|awdl|bat\d|cscotun|gif|gpd|ipsec|llw|nat64|nordlynx|stf|teredo|tinc|vpn|vti|xfrm|vrf|"
-    r"vx-|wt\d|nm-|liqo|bpf|wireguard|pflog|pfsync|"
+    r"vx-|wt\d|nm-|liqo|bpf|wireguard|pflog|pfsync|.*tap\d|[0-9a-f]{12}|"
     # disks: what lies on other ones, and what is none
     r"loop|ram|zram|dm-|md|sr|fd|bcache|drbd|zd\d"
 )
 NOT_PHYSICAL = (
-    rf"lo\d*|all|br\d+|bridge\d*|vlan\d+|({_ENDS}).*|(?!enccw).*[.:]\d+|en.+[vr]\d+|enP\d+s\d+.*|.*pf\d+[vs]f\d+"
+    rf"lo\d*|all|br\d+|bridge\d*|vlan\d+|({_ENDS}).*|(?!enccw).*[.:]\d+|en.+[vr]\d+|enP\d{{4,}}s\d+.*|.*pf\d+[vs]f\d+"
 )
-"""Interfaces and disks whose traffic passes another one as well, or none; ``enP1s1`` is below Azure's ``eth0``."""
+"""Interfaces and disks whose traffic passes another one as well, or none; ``enP30832s1`` is below Azure's ``eth0``."""
 _BY_NAME = re.compile(NOT_PHYSICAL)
 _DOWN = ("down", "lowerlayerdown", "notpresent")
 _BY_USER = 3

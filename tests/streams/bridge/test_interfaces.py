@@ -38,7 +38,7 @@ def names(*links, speed=None):
 
 
 NAMED = """
-eth0 eno1 ens5 enp0s31f6 enx001122334455 enP1p3s0 wlp2s0 ib0 hsn0 team0 em1 end0 env3 enp0s20u1c2 vtnet0
+eth0 eno1 ens5 enp0s31f6 enx001122334455 enP1p3s0 enP2s1f0 wlp2s0 ib0 hsn0 team0 em1 end0 env3 enp0s20u1c2 vtnet0
 p2p1_1
 """
 HOSTS = {
@@ -110,9 +110,11 @@ HOSTS = {
         names("eth0", "vx-submariner", "liqo.host", "liqo-tunnel", "wt0", "nm-tun0", "k6t-eth0", "vrf-blue", "pflog0"),
         ["eth0"],
     ),
-    "Azure, by names": (names("eth0", "enP30832s1", "enP1s1np0", speed=6.25e9), ["eth0"]),
+    # Firecracker, Cloud Hypervisor; OVN-Kubernetes and Kube-OVN name a pod's end after its container
+    "ends by their makers": (names("eth0", "vmtap0", "fc-1-tap0", "0a1b2c3d4e5f678", "0a1b2c3d4e5f_h"), ["eth0"]),
+    "Azure, by names": (names("eth0", "enP30832s1", "enP5310s1np0", speed=6.25e9), ["eth0"]),
     "Azure, without flags": (
-        [("eth0", {"address": "00:0d", "speed": 6.25e9}), ("enP1s1", {"address": "00:0d", "speed": 6.25e9})],
+        [("eth0", {"address": "00:0d", "speed": 6.25e9}), ("enP30832s1", {"address": "00:0d", "speed": 6.25e9})],
         ["eth0"],
     ),
     "IBM Z": (names("lo", "enccw0.0.0600", "enc600", "enc600.7"), ["enc600", "enccw0.0.0600"]),
