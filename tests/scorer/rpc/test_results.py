@@ -185,6 +185,16 @@ def test_a_repeated_place_has_the_keys_of_the_first():
     assert again["machine"] == first["machine"]
 
 
+def test_a_start_that_failed_is_counted_once():
+    """Neither where it is repeated or tried only, nor where an instance ends otherwise."""
+    scorer = Scorer()
+    for name, tries in (("a", [{"failed": True}] * 2), ("b", [{"failed": True, "dry_run": True}]), ("c", [{}])):
+        scorer.ask("place", id=name, cpu=1)
+        for one in tries:
+            scorer.ask("release", id=name, **one)
+    assert scorer.metrics.registry.get_sample_value("windward_scorer_failed_starts_total") == 1.0
+
+
 def test_a_repeated_count_has_the_ids_of_the_first():
     scorer = Scorer()
     asked = {"first_id": "1ksdg00000000y", "cpu": 1, "count": 3}
