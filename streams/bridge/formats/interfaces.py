@@ -28,7 +28,7 @@ _ENDS = (
     # tunnels and what carries nothing
     "tun|wg|tailscale|zt|utun|gre|erspan|ip_vti|ip6|sit|nlmon|dummy|ifb|teql|pan|ppp|isatap|l2tp|nebula|"
     r"6in4|6to4|awdl|bat\d|cscotun|gif|gpd|ipsec|llw|nat64|nordlynx|stf|teredo|tinc|vpn|vti|xfrm|vrf|"
-    r"vx-|wt\d|nm-|liqo|bpf|wireguard|pflog|pfsync|.*tap\d|[0-9a-f]{12}|"
+    r"vx-|wt\d|nm-|liqo|bpf|wireguard|pflog|pfsync|.*tap\d|[0-9a-f]{12,15}(_|$)|"
     # disks: what lies on other ones, and what is none
     r"loop|ram|zram|dm-|md|sr|fd|bcache|drbd|zd\d"
 )
