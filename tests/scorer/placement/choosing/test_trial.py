@@ -1,5 +1,6 @@
 """The what-if: what is proposed is seen, what is taken back leaves nothing, and the ledger stays as it is."""
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -41,6 +42,28 @@ def test_among_some_machines():
     none = np.zeros(3, np.bool_)
     assert trial.best(asked, none, "in the cellar").why == "3/3 feasible, none of them in the cellar"
     assert "cellar" not in trial.best(request(cpu=50), none, "in the cellar").why
+
+
+# by node: cluster, pods that it takes, pods there; whether one more of the cluster east is taken
+NODES = [
+    ("east", "2", 1, True), ("east", "2", 2, False), ("east", "2", 3, False), ("east", "0", 0, False),
+    ("east", "some", 1, True), ("east", None, 3, True), ("west", "2", 0, False), (None, None, 0, False),
+]  # fmt: skip
+
+
+def test_which_nodes_take_one_more_pod():
+    labels = [{"kubernetes": cluster, "kubernetes-pods": most} for cluster, most, *_ in NODES]
+    there = [
+        {"id": f"{at}-{n}", "machine": f"m{at}", "cpu": 0.1, "labels": {"kubernetes": "east"}}
+        for at, (_, _, count, _) in enumerate(NODES)
+        for n in range(count)
+    ]
+    said = [{name: value for name, value in one.items() if value} for one in labels]
+    of = fleet(*(machine(f"m{at}", usage=IDLE, labels=one) for at, one in enumerate(said)), instances=there)
+    pod = of.ledger.instances["0-0"]
+    assert trial_of(of).takes_pod(pod).tolist() == [taken for *_, taken in NODES]
+    other = msgspec.structs.replace(pod, labels={})
+    assert trial_of(of).takes_pod(other).all()
 
 
 def test_an_overlay_that_is_there_is_gone_on_with():
