@@ -243,7 +243,7 @@ class Placing:
         if fresh:
             asked = [placement.asked[p] for p in fresh]
             plan = yield from plan_steps(asked, inputs, held)
-            placement.near |= plan.ranking.near
+            placement.near |= plan.near
         machines = dict(zip(fresh, plan.machines, strict=True)) if plan else {}
         reasons = {fresh[at]: why for at, why in plan.reasons.items()} if plan else {}
         if plan and placement.ranking is None:

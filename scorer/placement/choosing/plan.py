@@ -40,6 +40,8 @@ class Plan:
     """The ranking of the first instance."""
     reasons: dict[int, str] = field(default_factory=dict)
     """By position, the reason of each instance without a machine, one line."""
+    near: bool = False
+    """Whether the choice for any was near the limit of ``survive``."""
 
 
 def plan(requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = ()) -> Plan:
@@ -70,7 +72,7 @@ def plan_steps(requests: Sequence[Request], inputs: RankingInputs, held: Sequenc
     found, reasons = batch.found, batch.reasons
     if reasons and wanted.all_or_nothing:
         found = [None] * len(requests)
-    return Plan(tuple(found), first, reasons)
+    return Plan(tuple(found), first, reasons, batch.near)
 
 
 def expand(request: Request) -> list[Request]:
@@ -163,6 +165,7 @@ class _Batch:
         self.reasons: dict[int, str] = {}
         self._requests, self._inputs = requests, inputs
         self._first: Ranking | None = first
+        self.near = first.near
         self._used = Counter(machine for machine in held if machine in inputs.snapshot.roster.index)
         self._chosen_at = [inputs.ledger.position] * len(requests)
         """By instance, the ledger's position when its machine was chosen."""
@@ -218,6 +221,7 @@ class _Batch:
     def _choose(self, position: int, left: int) -> None:
         request, trial, bound = self._requests[position], self._proposed(), self._bound(left)
         found = trial.best(request, *bound) if self._first is None else best_in(self._first, *bound)
+        self.near |= trial.near
         self._first = None
         self._note(position, found.machine)
         if found.machine is None:

@@ -53,6 +53,8 @@ class Trial:
         self.overlay = Overlay(inputs.ledger) if inputs.overlay is None else inputs.overlay
         self.inputs = inputs.on(self.overlay)
         """The inputs of its rankings."""
+        self.near = False
+        """Whether a choice was near the limit of ``survive``."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -67,7 +69,9 @@ class Trial:
         """
         if why := why_ignored(request, self.inputs.profile):
             return Found(None, why)
-        return best_in(ranked(request, self.inputs), among, otherwise)
+        ranking = ranked(request, self.inputs)
+        self.near |= ranking.near
+        return best_in(ranking, among, otherwise)
 
     def allowed(self, request: Request) -> Bools:
         """Return [M]: the machines that all filters allow; no score is computed."""

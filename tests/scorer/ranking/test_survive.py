@@ -260,7 +260,7 @@ def test_near_the_limit_a_reservation_is_refused_after_any_change():
     of, asked = racks(3, 3), request(cpu=1, memory=1)
     assert expected_change(7, asked, of.ledger, near=ranked(asked, of.inputs(profile("kubernetes", "rack"))).near) == 7
     assert expected_change(7, asked, of.ledger, near=ranked(asked, of.inputs(profile("kubernetes", ""))).near) == -9
-    assert plan([asked] * 2, of.inputs(profile("kubernetes", "rack"))).ranking.near
+    assert plan([request(cpu=99), asked], of.inputs(profile("kubernetes", "rack"))).near
 
 
 def test_machines_are_filled_up_where_only_so_all_find_a_place():
