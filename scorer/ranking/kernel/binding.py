@@ -141,7 +141,7 @@ class Uses:
         """``scores``: the maximum number of scores; None: the plugins are filters."""
         self._packed = bytearray()
         self._kept: list[object] = []
-        self._raw = None if scores is None else Pinned(np.empty((scores, machines)))
+        self._raw = None if scores is None else Pinned(np.zeros((scores, machines)))
         self.size = 0
 
     def add(
@@ -150,7 +150,7 @@ class Uses:
     ) -> Floats | None:  # fmt: skip
         """Add a filter with its code, or a score; return [M], the array for the values of a score.
 
-        Those of refused machines are without meaning.
+        Those of refused machines are 0.
         """
         side = added = raw = None
         if columns:
@@ -248,7 +248,7 @@ def finish(
     refused: NDArray[np.int32], scores: Uses, order: NDArray[np.uint64], most: int, reasons: int
 ) -> tuple[Floats, Integers, Integers]:
     """Return the weighted mean [M], at most ``most`` best rows, and how many machines each refusal has [reasons]."""
-    total, best = np.empty(refused.size), np.empty(min(most, refused.size), np.int64)
+    total, best = np.zeros(refused.size), np.empty(min(most, refused.size), np.int64)
     counts = np.zeros(reasons, np.int64)
     found = _library.finish(
         refused.size, address(refused), scores.at, scores.size, address(order), address(total), address(best),
