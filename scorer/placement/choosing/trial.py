@@ -306,7 +306,7 @@ def alike(
         request = msgspec.structs.replace(as_request(instance), id="")
         group = groups.setdefault(_encode(request), (request, []))
         group[1].append(instance)
-    ordered = [groups[encoded] for encoded in sorted(groups)]  # whatever the order of the instances is
+    ordered = [groups[encoded] for encoded in (sorted(groups) if key else groups)]  # by a key: however instances come
     ordered.sort(key=lambda group: (key or size)(group[1][0]), reverse=True)
     if first:
         ordered.sort(key=lambda group: max(first.get(one.id, 0) for one in group[1]), reverse=True)
