@@ -93,12 +93,13 @@ def _why_machine(settings: WhySettings, machine: str) -> int:
 
 
 def _now(settings: WhySettings, instance_id: str) -> dict[str, Any]:
-    """Return an instance's present state, machine and time of its end; empty without an answer from a scorer."""
+    """Return an instance's present state, machine, move and time of its end; empty without an answer from a scorer."""
     try:
         answer = ask.read(settings, InstancesResult, "instances", {"id": instance_id})
     except WindwardError:
         return {}
-    return {each: answer.instances[0][each] for each in ("state", "machine", "ended_at")} if answer.instances else {}
+    shown = ("state", "machine", "moving", "ended_at")
+    return {each: answer.instances[0][each] for each in shown} if answer.instances else {}
 
 
 def _object_in(entry: dict[bytes, bytes], name: bytes) -> dict[str, Any]:
@@ -129,7 +130,9 @@ def show(found: dict[str, Any], screen: Screen | None = None) -> str:
     head = f"{found['method']} by {found['scorer']} at {when}, query {found['query']}"
     if (now := found.get("now")) and now["state"] != "reserved":
         since = f", {ago(now['ended_at'], time.time())}" if now["ended_at"] else f" on {now['machine']}"
-        head = f"{found['id']} is {now['state']}{since}; the decision was:\n{head}"
+        target = (found["answer"].get("moving") or {}).get("to", now["machine"])
+        given_up = "" if now["moving"] or target == now["machine"] else f"its move to {target} was given up, "
+        head = f"{found['id']} is {now['state']}{since}; {given_up}the decision was:\n{head}"
     answer = decided(found["method"], found["answer"])
     if isinstance(answer, PlaceResult):
         own = [one for one in answer.placed if one.id == found["id"]]

@@ -473,6 +473,11 @@ def test_why_tells_the_terms_of_that_moment(windward, tmp_path):
     windward("place", "--query", str(listed))
     machine = windward("why", MACHINES[7])
     assert "(listed): cpu 1.00; not_on; profile " in machine.stdout, machine.stdout
+    target = next(name for name in MACHINES if name != told["answer"]["placed"][1]["machine"])
+    assert windward("update", "asked-2", "--machine", target, "--move").returncode == 0
+    assert "; the decision was:\nupdate by" in windward("why", "asked-2").stdout
+    windward("update", "asked-2", "--cancel-move")
+    assert f"; its move to {target} was given up, the decision was:\nupdate by" in windward("why", "asked-2").stdout
     assert windward("place", "--id", "huge", "--cpu", "1000").returncode == 3
     assert "10 cpu larger than the machine" in windward("why", "huge").stdout
 
