@@ -1,7 +1,7 @@
 # Two commands matter: `make demo` and `make test`. Each does its own set-up; all it needs is Python 3.11 or newer.
 #
 #   make demo         the whole stack on this machine, at work: half a minute, the first time one more
-#   make test         unit and integration tests against a local broker and a local Valkey: five to six minutes on two idle cores
+#   make test         unit and integration tests against a local broker and a local Valkey: three minutes on two idle cores
 #   make test-long    what takes longer: the three below
 #   make test-fuzz    faults that take long; properties, fuzzing and long runs with four times the work; LONG=2: much more
 #   make test-kafka   the recovery tests against three brokers of Apache Kafka (needs Java 17 and Maven)

@@ -1,4 +1,4 @@
-"""Shell: the library of C functions. The only module that knows ctypes.
+"""Shell: the library of C functions. The only module that calls it.
 
 The library is loaded from this package alone. Where it was built from other sources than those beside it, or for other
 structs, the error names the command that builds it. Calls keep the interpreter's lock (`ctypes.PyDLL`): while one runs,
