@@ -1,33 +1,23 @@
-"""A mixed load on one scorer, beside another checkout: placements a second, waiting, and the cost of a decision.
+"""A mixed load on one scorer: placements a second, waiting, and the cost of a decision by its parts alone.
 
-    git worktree add --detach /tmp/other COMMIT
-    python -m tests.bench.bench_mixed /tmp/other [--pairs 6] [--machines 5000 50000] [--seconds 4]
-    python -m tests.bench.bench_mixed /tmp/other --in-process
+`tests.bench.bench_against` and `tests.bench.bench_growth` measure with it. Eight clients place
+(`tests.bench.mixed_requests` has the kinds of load). Of ten instances one is confirmed, resized, moved and released
+while others are placed; the others expire after the turn. Beside them a bare echo over two lists of the same server is
+asked every 10 ms. Times are in us; ``scorer`` and ``server`` are processor time a placement, with all that the process
+does meanwhile.
 
-Each checkout has a Valkey, a scorer with the default profile and a process that writes windows as its worker does; a
-tenth of the machines send a sample each second. Eight clients place (`tests.bench.mixed_requests` has the kinds of
-load). Of ten instances one is confirmed, resized, moved and released while others are placed; the others expire after
-the turn. Beside them a bare echo over two lists of the same server is asked every 10 ms.
-
-Prints for each fleet and kind this checkout's medians and, in brackets, the ratio to the other one with its interval
-(`tests.bench.pairs`); then the ratios between kinds, by pairs of the same turn, and between fleets. Times are in us;
-``scorer`` and ``server`` are processor time a placement, with all that the process does meanwhile.
-
-``--in-process`` tells within half a minute whether a change helps. One process has the parts of a scorer, asks its
-service one placement after the other, and has it read windows after every 20th; ``decision`` and ``flush`` are
-processor time of that process alone, without the loop, its threads and the clients.
+`DecisionsAlone` has the parts of a scorer in one process, asks its service one placement after the other, and has it
+read windows after every 20th; ``decision`` and ``flush`` are processor time of that process alone, without the loop,
+its threads and the clients.
 """
 
-import argparse
 import asyncio
 import itertools
 import multiprocessing
-import sys
 import time
 import zlib
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 from statistics import fmean
 
 import msgspec
@@ -39,9 +29,9 @@ from scorer.client import Client, WindwardError
 from scorer.settings import ScorerSettings
 from scorer.wire import Wire
 from tests.bench.fleet_writer import FLUSH_S, INTERVAL_S, begin, open_store
-from tests.bench.mixed_requests import KINDS, Requests
-from tests.bench.pairs import in_pairs, of_tree, ratio_of, told, two_sides
-from tests.bench.servers import own_rig, own_server
+from tests.bench.mixed_requests import Requests
+from tests.bench.pairs import of_tree
+from tests.bench.servers import own_server
 
 CLIENTS = 8
 FLUSH_EVERY = 20
@@ -175,13 +165,6 @@ class MixedLoad:
         return np.array(times)
 
 
-@contextmanager
-def mixed_load(machines):
-    """Yield the load on a server, a scorer and a writer of their own."""
-    with own_rig(machines) as rig, echo_on(rig.url):
-        yield MixedLoad(rig)
-
-
 class DecisionsAlone:
     """Measures decisions by the parts of a scorer in this process."""
 
@@ -266,45 +249,3 @@ class DecisionsAlone:
 def decisions_alone(machines, *, whole=False):
     with own_server() as (url, _):
         yield DecisionsAlone(url, machines, whole=whole)
-
-
-def main():
-    """Measure in pairs; print medians and ratios."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("other", type=Path, help="a source tree of the other commit")
-    parser.add_argument("--pairs", type=int, default=6)
-    parser.add_argument("--machines", type=int, nargs="+", default=[5_000, 50_000])
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
-    parser.add_argument("--seconds", type=float, default=4.0, help="measured of each turn")
-    parser.add_argument("--in-process", action="store_true", help="decisions alone, by processor time")
-    parser.add_argument("--decisions", type=int, default=200, help="of a turn in one process")
-    given = parser.parse_args()
-    maker, amount, compared = "mixed_load", {"seconds": given.seconds}, "placements/s"
-    if given.in_process:
-        maker, amount, compared = "decisions_alone", {"decisions": given.decisions}, "both"
-    of_kinds = {}
-    for machines in given.machines:
-        with two_sides(given.other, f"tests.bench.bench_mixed:{maker}", machines=machines) as sides:
-            found = in_pairs(*sides, [{"kind": kind, **amount} for kind in given.kinds], given.pairs)
-        for kind, pairs in zip(given.kinds, found, strict=True):
-            print(f"{machines} machines, {kind}: {told(pairs)}", flush=True)
-            of_kinds[machines, kind] = [(before[compared], now[compared]) for before, now in pairs]
-    tell_ratios(of_kinds, compared)
-    return 0
-
-
-def tell_ratios(found, compared):
-    """Print how a figure of the kinds and of the fleets compares within each checkout."""
-    for (machines, kind), pairs in found.items():
-        for what, base in (("one size", (machines, "one size")), ("the smallest fleet", (min(found)[0], kind))):
-            if base == (machines, kind) or base not in found:
-                continue
-            other, this = (
-                ratio_of([mine[side] / theirs[side] for mine, theirs in zip(pairs, found[base], strict=True)])
-                for side in (0, 1)
-            )
-            print(f"{machines} machines, {kind}: {compared} to that of {what} {this}, other checkout {other}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,5 @@
 """The requests of a mixed load: 64 sizes, and what 5,000 clusters ask for beside them.
 
-- one size: one amount of cpu and memory, nothing else;
 - plain 64: one of 64 sizes, nothing else;
 - mixed: one of 64 sizes, and three in four requests belong to a cluster. Each of these carries, with a chance of one
   half each, the cluster and a role, a port, labels, a selector, a class.
@@ -10,7 +9,7 @@ import random
 
 from tests.bench.fleet_writer import DISKS, RACKS, ZONES
 
-KINDS = ("one size", "plain 64", "mixed")
+KINDS = ("plain 64", "mixed")
 SIZES = tuple((0.05 * cpu, 1e8 * memory) for cpu in range(1, 9) for memory in range(1, 9))
 ONE_SIZE = SIZES[27]
 CLUSTERS = 5_000
@@ -33,7 +32,7 @@ class Requests:
         self.dice = random.Random(seed)
 
     def size(self):
-        cpu, memory = ONE_SIZE if self._kind == "one size" else self.dice.choice(SIZES)
+        cpu, memory = self.dice.choice(SIZES)
         return {"cpu": cpu, "memory": memory}
 
     def draw(self):

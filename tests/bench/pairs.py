@@ -42,11 +42,9 @@ class Ratio(NamedTuple):
         return f"{self.middle:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
-def read_options(doc, *files, **defaults):
-    """Read the options of a bench: each is of its default's type, False is a switch; ``files`` are arguments."""
+def read_options(doc, **defaults):
+    """Read the options of a bench: each is of its default's type, False is a switch."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in files:
-        parser.add_argument(name, type=Path)
     for name, default in defaults.items():
         kind = {"type": type(default), "default": default}
         if isinstance(default, list):
