@@ -54,6 +54,7 @@ class Refresher(BackgroundThread):
         if snapshot is not None:
             self._try_to_prepare(snapshot)
             self._latest.snapshot = snapshot
+            self._latest.rules_version = self._loader.operator_version
             self._metrics.refresh_s.observe(time.perf_counter() - started)
             self._metrics.refreshed.set(time.time())
             self._metrics.machines.set(len(snapshot))

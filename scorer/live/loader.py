@@ -105,7 +105,8 @@ class Loader:
         self._facts_versions: dict[int, int] = {}
         self._facts_by_partition: dict[int, dict[str, MachineFacts]] = {}
         self._facts: Mapping[str, MachineFacts] = {}
-        self._operator_version: bytes | None = b"unread"
+        self.operator_version: bytes | None = b"unread"
+        """That of the rules which the last read found."""
         self._operator: Mapping[str, OperatorFacts] = {}
         self._ledger_machines: Iterable[str] = ()
         self._learned_raw: bytes | None = None
@@ -138,9 +139,9 @@ class Loader:
         partitions = self._count(count)
         changed |= self._reader.refresh(partitions, woken)
         changed |= self._read_facts()
-        if operator_version != self._operator_version:
+        if operator_version != self.operator_version:
             self._read_operator()
-            self._operator_version = operator_version
+            self.operator_version = operator_version
             changed = True
         changed |= self._read_learned(*answers[len(counters) :])
         changed |= self._usage_loader.refresh(partitions)

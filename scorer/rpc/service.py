@@ -4,7 +4,9 @@ Long queries are answered by a planner (`scorer.planner.service`): here they rai
 them to the planners' list.
 """
 
+import logging
 import math
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
@@ -41,6 +43,12 @@ from scorer.wire import Command, ServerClock
 Answer = msgspec.Struct | Steps[Any]
 """The result of a method, at once or in steps."""
 _encode = msgspec.json.Encoder().encode
+log = logging.getLogger("windward.scorer")
+RULES_S = 1.0
+
+
+def _number(version: object) -> float:
+    return float(version) if isinstance(version, bytes) and version.isdigit() else 0.0
 
 
 class AnsweringService:
@@ -59,16 +67,28 @@ class AnsweringService:
             settings.names, settings.holder, settings.decisions_length, settings.decisions_bytes
         )
         self._updates = Updates(self.current, self._ledger)
+        self._rules: Command = ("GET", settings.names.operator_version)
+        self._rules_version = 0.0
 
     # ---- called by the loop
 
     def reads(self) -> Sequence[Command]:
         """Return commands to send after the command that takes a query; their answers are given to `accept`."""
-        return self.current.reads()
+        return [self._rules, *self.current.reads()]
 
     def accept(self, answers: Sequence[Any]) -> None:
-        """Take the answers of `reads`, before any of the taken queries is answered."""
-        self.current.accept(answers)
+        """Take the answers of `reads`, before any of the taken queries is answered.
+
+        Waits for operators' rules that were written before a query was taken, at most `RULES_S` for each version.
+        """
+        before, self._rules_version = self._rules_version, _number(answers[0])
+        until, latest = time.monotonic() + RULES_S, self.current.latest
+        while before < self._rules_version > _number(latest.rules_version):
+            if time.monotonic() > until:
+                log.warning("scorer.rules.late", extra={"values": {"after_s": RULES_S}})
+                break
+            time.sleep(0.001)
+        self.current.accept(answers[1:])
 
     def writes(self) -> Sequence[Command]:
         """Return commands to send with the answer; their results are ignored."""

@@ -224,5 +224,7 @@ class Latest:
 
     snapshot: Snapshot | None = None
     """Written by the thread that builds snapshots; None before the first."""
+    rules_version: bytes | None = None
+    """The version of the operators' rules in the snapshot, or an older one; written after the snapshot."""
     ledger_machines: Iterable[str] = ()
     """Machines that hold instances, written by the thread that decides: a snapshot has them even without windows."""

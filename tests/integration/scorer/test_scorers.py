@@ -8,6 +8,7 @@ import pytest
 
 from schemas.resources import PRIORITY_CLASSES
 from scorer.client import Client
+from scorer.commands.machines.operator_facts import change_operator_facts
 from tests.bench.bench_scorers import contend
 from tests.effort import LONG, effort
 from tests.integration.scorer.test_rpc import scorer_process
@@ -72,3 +73,16 @@ def test_rules_hold_between_scorers(valkey, names):
             where = Counter(racks[machine] if by == "rack" else machine for machine in placed)
             assert (len(where), set(where.values()), len(answers)) == (count, {most}, asked)
             answers.clear()
+
+
+def test_operators_rules_hold_for_the_next_query_of_any_scorer(valkey, names, server):
+    """Of scorers that read the fleet three times a second, each answers by the rule that was written before."""
+    publish(valkey.url, names, [window_table(["m00", "m01"], at=time.time() + 30)])
+    scorers = [scorer_process(valkey.url, names, "--name", f"s{number}", "--refresh-s", "0.3") for number in range(2)]
+    with scorers[0], scorers[1], Client(valkey.url, names.prefix, timeout_s=60) as client:
+        assert client.rank(cpu=0.1).feasible == 2
+        for turn in range(6):
+            change_operator_facts(server, names, "m00", lambda _, turn=turn: {"labels": {"turn": f"{turn}"}})
+            assert client.rank(cpu=0.1, selector=f"turn={turn}").feasible == 1
+            client.cordon(machines=["m00"])
+            assert client.rank(cpu=0.1).feasible == 1

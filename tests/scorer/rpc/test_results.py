@@ -295,7 +295,7 @@ def test_a_ledger_that_cannot_be_read_is_no_empty_one():
 
 class OneSnapshot:
     wire = windows = Wire({"url": "redis://127.0.0.1"})
-    refused = 3
+    refused, operator_version = 3, b"7"
 
     def __init__(self):
         self._left = [fleet(machine("a")).snapshot]
