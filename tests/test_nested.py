@@ -31,8 +31,6 @@ from scorer.kubernetes.pods_body import read_list, read_pod
 from scorer.ledger.record.instance import record_or_none
 from scorer.ledger.store.reconcile import InventoryError, read_inventory
 from scorer.live.loader import Loader
-from scorer.planning.balance.rounds import rounds_of
-from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.rpc.methods.parameters import read_object, read_params
 from scorer.rpc.replies import read_query
 from streams.bridge.formats import node_exporter, otel, telegraf
@@ -101,7 +99,6 @@ READERS = {
     "a table's header": (
         lambda raw: decode_table(b"WINDTBL\x01" + len(raw).to_bytes(4, "little") + raw), (TableError,)
     ),
-    "the state of rounds": (lambda raw: rounds_of(Rebalancing(), 60.0, raw.decode()), (ValueError,)),
     "an inventory": (lambda raw: read_inventory(raw.decode()), (InventoryError,)),
     "wanted instances": (lambda raw: read_wanted(raw.decode()), (ValueError,)),
     "a list of pods": (read_list, (msgspec.DecodeError,)),

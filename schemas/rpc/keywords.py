@@ -197,8 +197,6 @@ class RebalanceFields(TypedDict, total=False):
     moves_max: int | None
     same: Sequence[str] | None
     settings: Mapping[str, int | float | bool | str | Sequence[str] | Mapping[str, int | float]]
-    every_s: float | None
-    rounds: str
 
 
 class MachinesFields(TypedDict, total=False):

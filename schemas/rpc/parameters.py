@@ -234,11 +234,6 @@ class Rebalance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """Labels whose value source and target must share; null: as the profile says."""
     settings: Annotated[dict[Name, Setting], Meta(max_length=64)] = {}
     """Other settings of ``[rebalance]``, by name, in place of the profile's."""
-    every_s: Annotated[float, Meta(gt=0, le=86_400)] | None = None
-    """This is one of several rounds, so far apart: a machine gives once it was over in `rounds_over` of them in a row.
-    null: one round alone, in which every machine that is over gives."""
-    rounds: Annotated[str, Meta(max_length=4_000_000)] = ""
-    """The `rounds` of the answer to the round before; "" in the first."""
 
 
 class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

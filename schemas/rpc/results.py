@@ -427,8 +427,6 @@ class RebalanceResult(Result, kw_only=True):
     """The fleet's figures, before and after the moves."""
     std: dict[str, list[float]]
     """Standard deviation of utilization by resource, before and after."""
-    rounds: str = ""
-    """With `every_s`: the state to send with the next round."""
     why: str = ""
     """Why there are no moves; "" where there are."""
 

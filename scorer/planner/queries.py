@@ -1,8 +1,7 @@
 """The queries that change nothing: ``rebalance``, ``plan`` and ``capacity``, a function each of the fleet's inputs.
 
 The inputs are the planner's replica, or a file that a command reads (`scorer.commands.shared.planned`). A rebalancing
-is one round, like the planner's own (`scorer.planning.balance.advice`). Each of several rounds is a query with the
-state of the one before (`scorer.planning.balance.rounds`). A program begins a move by ``update`` with ``move``, and the
+is one round by itself (`scorer.planning.balance.advice`). A program begins a move by ``update`` with ``move``, and the
 generation that is named. Each step of a plan is a ``place``, an ``update`` or a ``release`` of the program's own.
 """
 
@@ -17,7 +16,6 @@ from schemas.rpc.request import InvalidRequest, read_request
 from schemas.rpc.results import CapacityResult, PlanResult, PlanStep, RebalanceResult
 from schemas.values.errors import field_error
 from scorer.planning.balance.advice import advice, told
-from scorer.planning.balance.rounds import Rounds, rounds_of
 from scorer.planning.room import counts_by, room_of_each
 from scorer.planning.wanted.differences import Action
 from scorer.planning.wanted.requests import InvalidWanted, WantedRequests
@@ -40,20 +38,8 @@ def rebalance(params: dict[str, Any], inputs_of: InputsOf) -> RebalanceResult:
         profile = dataclasses.replace(profile, rebalance=profile.rebalance.with_given(_typed(asked.settings) | given))
     except ValueError as error:
         raise InvalidRequest(str(error)) from None
-    inputs, rounds = inputs.by(profile), _rounds(asked, profile.rebalance)
-    return told(advice(inputs, rounds), inputs, rounds)
-
-
-def _rounds(asked: Rebalance, settings: Rebalancing) -> Rounds | None:
-    """Return the state of the earlier rounds; None for a single round. Raises InvalidRequest."""
-    if asked.every_s is None:
-        if asked.rounds:
-            raise InvalidRequest("rounds: give every_s, the time between two rounds, too")
-        return None
-    try:
-        return rounds_of(settings, asked.every_s, asked.rounds)
-    except ValueError as error:
-        raise InvalidRequest(str(error)) from None
+    inputs = inputs.by(profile)
+    return told(advice(inputs), inputs)
 
 
 def _typed(settings: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,6 @@ NOT_RUN = {
     "windward stream": "runs until it is stopped: tests/integration/stream/test_recovery.py",
     "windward scorer": "runs until it is stopped: tests/integration/scorer/test_rpc.py",
     "windward planner": "runs until it is stopped: tests/integration/planner/test_planner.py",
-    "windward rebalance --rounds": "takes minutes: tests/integration/planner/test_planner.py",
     "windward exporter": "runs until it is stopped: tests/integration/observe/test_exporter.py",
     "windward load-watcher": "runs until it is stopped: tests/integration/kubernetes/test_load_watcher.py",
     "windward evictor": "runs until it is stopped: tests/integration/kubernetes/test_evictor.py",

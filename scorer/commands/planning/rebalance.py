@@ -4,24 +4,22 @@ A planner makes the plan (`scorer.commands.shared.whole_fleet.planned`). Nothing
 reserves the targets (`carry_out`). After a refused move those that depend on it are dropped, since the plan counted on
 it; the others are tried. When the command is interrupted, the reservations expire.
 
-With ``--rounds`` this process asks several times, hands the state of a round to the next, and prints the last plan. The
-daemon, ``windward planner``, observes all the time.
+One run is one round: every machine that is over gives. ``windward planner`` observes machines from round to round.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.process.settings import load_settings, setting
 from scorer.commands.planning.rebalance_view import plan_answer, show
 from scorer.commands.shared import ask
-from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile, planned
-from scorer.planner.settings import BalanceSettings, balanced, given
+from scorer.commands.shared.whole_fleet import FleetSettings, planned
+from scorer.planner.settings import BalanceSettings, given
 
 if TYPE_CHECKING:
     from schemas.rpc.results import RebalanceResult
@@ -44,7 +42,6 @@ class RebalanceSettings(FleetSettings, BalanceSettings):
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward rebalance                                          # the ten best moves now",
         "windward rebalance --moves-max 50 --same rack --json",
-        "windward rebalance --rounds 6 --rounds-over 5 --every 1m    # only machines overloaded for five minutes",
         "windward rebalance --rule thresholds --high cpu=65,memory=95 --low cpu=45,memory=60",
         "windward rebalance --rule repair                            # the fewest moves that mend broken rules",
         "windward rebalance --fleet-file docs/examples/hot.json      # of a file",
@@ -54,10 +51,6 @@ class RebalanceSettings(FleetSettings, BalanceSettings):
     profile: str = setting(
         "", "name of a profile, or a profile file: its filters, its load, its expected use", metavar="NAME"
     )
-    rounds: Annotated[int, Meta(ge=1, le=10_000)] = setting(
-        1, "plan so many times and print the last plan: machines that are over only for a moment give nothing"
-    )
-    every: Annotated[float, Meta(gt=0, le=86_400)] = setting(60.0, "time between two rounds", duration=True)
     apply: bool = setting(False, "reserve the target of each move; a refused one drops those that depend on it")
     ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = setting(3600.0, "with --apply: how long a target is held")
 
@@ -65,8 +58,6 @@ class RebalanceSettings(FleetSettings, BalanceSettings):
         super().__post_init__()
         if self.apply and self.fleet_file is not None:
             raise ValueError("apply: the machines of a file cannot be reserved; leave --fleet-file out")
-        if self.rounds > 1 and self.fleet_file is not None:
-            raise ValueError("rounds: a file has one moment; several rounds need the running fleet")
 
 
 SETTINGS = RebalanceSettings
@@ -77,7 +68,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _rebalance(settings: RebalanceSettings) -> int:
-    answer = plan_answer(_last_round(settings) if settings.rounds > 1 else _round(settings))
+    answer = plan_answer(_plan(settings))
     if settings.apply:
         from scorer.commands.planning.announce import announce
         from scorer.commands.planning.carry_out import Calls
@@ -91,38 +82,11 @@ def _rebalance(settings: RebalanceSettings) -> int:
     return _code(answer) if settings.apply else ask.OK
 
 
-def _last_round(settings: RebalanceSettings) -> RebalanceResult:
-    """Return the plan of the last of several rounds; raises SettingsError where the rounds are too few."""
-    _check_rounds(settings)
-    rounds = ""
-    for left in range(settings.rounds, 0, -1):
-        found = _round(settings, every_s=settings.every, rounds=rounds)
-        rounds = found.rounds
-        if left > 1:
-            time.sleep(settings.every)
-    return found
-
-
-def _check_rounds(settings: RebalanceSettings) -> None:
-    """Refuse fewer rounds than a machine must be overloaded in, if the profile is known here."""
-    try:
-        profile = chosen_profile(settings.profile, settings.profiles)
-    except SettingsError:
-        return
-    over = balanced(profile, settings).rebalance.rounds_over
-    if over >= settings.rounds:
-        raise SettingsError(
-            f"rounds: a machine gives after more than {over} rounds (rounds_over); "
-            f"give --rounds {over + 1} or more, or --rounds-over 1"
-        )
-
-
-def _round(settings: RebalanceSettings, **several: Any) -> RebalanceResult:
-    """Return the plan of one round; ``several``: its number among several rounds."""
+def _plan(settings: RebalanceSettings) -> RebalanceResult:
     from schemas.rpc.results import RebalanceResult
 
     own = given(settings)
-    params: dict[str, Any] = {name: own.pop(name) for name in ("moves_max", "same") if name in own} | several
+    params: dict[str, Any] = {name: own.pop(name) for name in ("moves_max", "same") if name in own}
     return planned(settings, settings.profile, RebalanceResult, "rebalance", params | {"settings": own})
 
 

@@ -31,7 +31,6 @@ def plan_answer(found: RebalanceResult) -> dict[str, Any]:
     The target is null where no machine takes an instance that should leave.
     """
     answer: dict[str, Any] = msgspec.to_builtins(found)
-    del answer["rounds"]
     moves = [_move(one) for one in found.moves]
     copied = {"bytes": sum(one.copy_bytes for one in found.moves), "seconds": sum(one.copy_s for one in found.moves)}
     return answer | {"moves": moves, "concerned": concerned(moves), "copy": copied}

@@ -109,11 +109,8 @@ def advice(inputs: RankingInputs, rounds: Rounds | None = None, under_way: Under
     return rule(inputs, rounds, under_way)
 
 
-def told(plan: Plan, inputs: RankingInputs, rounds: Rounds | None = None) -> RebalanceResult:
-    """Return a plan, made from these inputs, in the form of an answer; instances without a target come last.
-
-    ``rounds``: the state after the plan, if it is one of several rounds.
-    """
+def told(plan: Plan, inputs: RankingInputs) -> RebalanceResult:
+    """Return a plan, made from these inputs, in the form of an answer; instances without a target come last."""
     settings = inputs.profile.rebalance
     moves = [_exchange(one) for one in plan.swaps]
     moves += [_move(instance, step, plan) for instance, step in zip(plan.instances, plan.steps, strict=True)]
@@ -123,7 +120,7 @@ def told(plan: Plan, inputs: RankingInputs, rounds: Rounds | None = None) -> Reb
     ]
     return RebalanceResult(
         rule=settings.rule,
-        objective=settings.objective,
+        objective="overload",
         profile=inputs.profile.name,
         machines=len(inputs.snapshot),
         instances=len(inputs.ledger),
@@ -135,7 +132,6 @@ def told(plan: Plan, inputs: RankingInputs, rounds: Rounds | None = None) -> Reb
         moves=moves,
         totals={name: list(pair) for name, pair in plan.totals.items()},
         std={name: list(pair) for name, pair in plan.spread.items()},
-        rounds="" if rounds is None else rounds.text(),
         why=plan.why,
     )
 

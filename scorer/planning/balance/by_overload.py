@@ -23,7 +23,6 @@ from scorer.planning.balance.tentative import Draft
 from scorer.planning.candidates import elsewhere, may_move
 from scorer.ranking.filters.masters import Masters
 from scorer.ranking.inputs import RankingInputs, machines_of, quiet
-from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools, Floats, known_or
 
 _CPU, _MEMORY, _NIC = (RESOURCES.index(name) for name in ("cpu", "memory", "nic"))
@@ -73,7 +72,7 @@ def rebalance(
     inputs: RankingInputs, rounds: Rounds | None = None, under_way: UnderWay = NOTHING, *,
     nic_unknown: float = UNKNOWN_NIC, first: Callable[["Balancing"], None] = lambda _: None,
 ) -> Plan:  # fmt: skip
-    """Return the moves that cut the fleet's expected overload, or its variance, the most.
+    """Return the moves that cut the fleet's expected overload the most.
 
     Weights, limit and floor are those of the profile's `ExpectedOverload` (`scorer.planning.balance.scene`). The usage
     of an instance is its measured usage, or else the usage that the profile expects. Machines without fresh data give
@@ -271,7 +270,7 @@ def hosts_of(scene: Scene, rounds: Rounds | None, nic_unknown: float) -> tuple[H
     gates = (settings.high, settings.low, settings.deviation) if settings.rule == "overload" else ({}, {}, False)
     over, under = over_and_under(utilization, scene.fresh, *gates)
     if rounds is not None and settings.rule == "overload":
-        over = rounds.sources(scene.snapshot.names, over & _worth(scene, settings), now_s)
+        over = rounds.sources(scene.snapshot.names, over & (scene.loads.now() >= max(settings.gain_min, 1e-12)), now_s)
     given, taken, in_hour = np.zeros(len(over), np.int64), np.zeros(len(over), np.int64), 0
     if settings.hour_max:
         lately = moved_lately(scene.snapshot, scene.inputs.ledger, scene.placed, now_s)
@@ -280,13 +279,6 @@ def hosts_of(scene: Scene, rounds: Rounds | None, nic_unknown: float) -> tuple[H
     rates = copy_rates(scene.machines.allocatable[_NIC], settings.nic_share, nic_unknown)
     of = np.array(scene.rows)
     return Hosts(over, under, ceiling, rates, given, taken, COPY_CORES * (of == _CPU), 1.0 * (of == _NIC)), in_hour
-
-
-def _worth(scene: Scene, settings: Rebalancing) -> Bools:
-    """Return [M]: whether the overload is worth a move; by variance, whether any utilization is above the mean."""
-    if settings.objective == "overload":
-        return np.asarray(scene.loads.now() >= max(settings.gain_min, 1e-12))
-    return np.asarray((scene.loads.utilization > scene.loads.means()).any(axis=0))
 
 
 def leaving_in(scene: Scene) -> list[tuple[int, int | None]]:
@@ -373,7 +365,7 @@ def _reasons(scene: Scene, draft: Draft, allowed: Callable[[int], Bools]) -> Ite
             f"{counted(int(over.sum()), 'machine')} above high, {int(under.sum())} below low: none is above for more "
             f"than {settings.rounds_over} rounds (rounds_over), or no instance there may move and fits"
         )
-    hot = over & (draft.overload >= settings.gain_min) if settings.objective == "overload" else over
+    hot = over & (draft.overload >= settings.gain_min)
     if not hot.any():
         most = int(draft.overload.argmax())
         highest = f"the highest is {draft.overload[most]:.4f}, of {scene.snapshot.names[most]}"

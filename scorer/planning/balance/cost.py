@@ -5,7 +5,7 @@ load is assumed to last for `LASTS_S`. Over that time the mean effect of a move 
 
     cost = t / LASTS_S * (cut + rise of the source + rise of the target),   t: seconds of the copy, LASTS_S at most
 
-in the units of the plan's objective. During the copy the source keeps the load that the move removes (``cut``), and the
+in machines of mean size. During the copy the source keeps the load that the move removes (``cut``), and the
 copying adds the two rises: to the source as it is, and to the target with the instance.
 """
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scorer.ranking.formulas.overload import expected_excess
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.arrays import Bools, Floats, Integers
 
 
 @dataclass
@@ -44,13 +44,6 @@ class Loads:
         found: Floats = (size * spread * expected_excess((self.limit - utilization) / spread)).sum(axis=0)
         return found
 
-    def means(self) -> Floats:
-        """Return [K, 1]: the mean utilization over the machines of known load."""
-        known = self.inverse > 0
-        total = (self.utilization * known).sum(axis=1, keepdims=True)
-        found: Floats = total / np.maximum(known.sum(axis=1, keepdims=True), 1)
-        return found
-
     def now(self) -> Floats:
         """Return [M]: the expected overload of each machine."""
         return self.overload(self.utilization, self.variance, self.size)
@@ -84,6 +77,13 @@ class Loads:
         after = self.utilization[:, one] + usage[:, None] * inverse
         spread = self.variance[:, one] + variance[:, None] * inverse**2
         return float(self.overload(after, spread, self.size[:, one])[0])
+
+    def rise(self, machines: Integers, usage: Floats, variance: Floats, more: Floats) -> Floats:
+        """Return [n]: the rise of the overload by ``more`` [K, n] on machines that also have an instance [K]."""
+        inverse, size = self.inverse[:, machines], self.size[:, machines]
+        before = self.utilization[:, machines] + usage[:, None] * inverse
+        spread = self.variance[:, machines] + variance[:, None] * inverse**2
+        return self.overload(before + more * inverse, spread, size) - self.overload(before, spread, size)
 
     def move(self, source: int, target: int, usage: Floats, variance: Floats) -> None:
         """Move an instance's usage and variance [K] from one machine to another."""

@@ -44,7 +44,7 @@ def repair(inputs: RankingInputs, _rounds: Rounds | None = None, under_way: Unde
 def relieve(balancing: Balancing) -> None:
     """Let roles be exchanged before a move: on the hottest machine each time the pair that gains the most."""
     draft, settings = balancing.draft, balancing.scene.inputs.profile.rebalance
-    if not settings.roles or settings.objective != "overload":
+    if not settings.roles:
         return
     places, hot = _Repair(balancing), draft.open.copy()
     while len(balancing.swaps) < settings.moves_max and hot.any():

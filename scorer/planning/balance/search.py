@@ -1,11 +1,9 @@
-"""A plan of moves: each lowers the objective, given the moves before it.
+"""A plan of moves: each lowers the expected overload, given the moves before it.
 
-The objective is the expected overload of both machines, or the variance of the fleet's utilization. It gives a machine
-a level, by which the source of a step is chosen. The gain of a move is the fall at the source less the rise at the
-target.
+The gain of a move is the fall of the expected overload (`Loads.overload`) at the source less its rise at the target.
 
-Step by step, the machine with the highest level of the objective gives away the instance, to the machine, that gains
-the most. A step is kept only if
+Step by step, the machine with the highest expected overload gives away the instance, to the machine, that gains the
+most. A step is kept only if
 
 - it gains at least ``gain_min`` more than its copying costs (`scorer.planning.balance.cost`);
 - the target stays at or below the limit in the mean, and its expected overload at or below what the source had;
@@ -22,84 +20,9 @@ from collections.abc import Callable
 import numpy as np
 
 from scorer.planning.balance.cost import part_of_gain
-from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.moves import Step
 from scorer.planning.balance.tentative import Draft
 from scorer.snapshot.arrays import Bools, Floats, Integers
-
-
-class LeastOverload:
-    """The mean of the load above the limit (`Loads.overload`), in machines of mean size."""
-
-    def levels(self, loads: Loads, overload: Floats) -> Floats:
-        """Return [M]: the expected overload; the next source is the machine with the highest."""
-        return overload
-
-    def most(self, loads: Loads, level: float) -> float:
-        """Return a bound on the gain of a move from a machine with this level: a move reduces no more than all."""
-        return level
-
-    def cut(self, loads: Loads, overload: Floats, source: int, usage: Floats) -> Floats:
-        """Return [n]: the fall of the source's overload without each of n instances, their usage [K, n]."""
-        found: Floats = overload[source] - loads.without(source, usage)
-        return found
-
-    def added(self, loads: Loads, overload: Floats, after: Floats, usage: Floats) -> Floats:
-        """Return [M]: the rise of each target with an instance, usage [K]; ``after`` [M]: its overload then."""
-        found: Floats = after - overload
-        return found
-
-    def rise(self, loads: Loads, machines: Integers, usage: Floats, variance: Floats, more: Floats) -> Floats:
-        """Return [n]: the rise by ``more`` [K, n] on machines that also have an instance's usage and variance [K]."""
-        inverse = loads.inverse[:, machines]
-        before = loads.utilization[:, machines] + usage[:, None] * inverse
-        spread, size = loads.variance[:, machines] + variance[:, None] * inverse**2, loads.size[:, machines]
-        found: Floats = loads.overload(before + more * inverse, spread, size) - loads.overload(before, spread, size)
-        return found
-
-
-class LeastVariance:
-    """The sum over the machines of ``sum_k w_k (u - mean)^2``: n times the variance of the utilization, by weight.
-
-    The mean is that before the step. The true fall of the variance is never smaller, since the mean minimises the sum.
-    """
-
-    def levels(self, loads: Loads, overload: Floats) -> Floats:
-        """Return [M]: by how much a machine is above the mean, squared."""
-        above = np.maximum(loads.utilization - loads.means(), 0.0) * (loads.inverse > 0)
-        found: Floats = loads.weights @ above**2
-        return found
-
-    def most(self, loads: Loads, level: float) -> float:
-        """Return the fall if the highest and the lowest machine both reach the mean."""
-        known, means = loads.inverse > 0, loads.means()
-        above = np.where(known, loads.utilization - means, 0.0).max(axis=1, initial=0.0)
-        below = np.where(known, means - loads.utilization, 0.0).max(axis=1, initial=0.0)
-        return float(loads.weights @ (above**2 + below**2)) if level > 0 else 0.0
-
-    def cut(self, loads: Loads, overload: Floats, source: int, usage: Floats) -> Floats:
-        """Return [n]: the fall of the source's part of the sum."""
-        here = loads.utilization[:, source, None]
-        removed = np.minimum(usage * loads.inverse[:, source, None], here)
-        found: Floats = loads.weights @ (removed * (2 * (here - loads.means()) - removed))
-        return found
-
-    def added(self, loads: Loads, overload: Floats, after: Floats, usage: Floats) -> Floats:
-        """Return [M]: the rise of each target's part of the sum."""
-        more = usage[:, None] * loads.inverse
-        found: Floats = loads.weights @ (more * (2 * (loads.utilization - loads.means()) + more))
-        return found
-
-    def rise(self, loads: Loads, machines: Integers, usage: Floats, variance: Floats, more: Floats) -> Floats:
-        """Return [n]: the rise of these machines' part of the sum."""
-        inverse = loads.inverse[:, machines]
-        before, share = loads.utilization[:, machines] + usage[:, None] * inverse, more * inverse
-        found: Floats = loads.weights @ (share * (2 * (before - loads.means()) + share))
-        return found
-
-
-OBJECTIVES: dict[str, LeastOverload | LeastVariance] = {"overload": LeastOverload(), "variance": LeastVariance()}
-
 
 CANDIDATES = 4
 """Instances of a source that are tried on all machines in one step: those that relieve it the most."""
@@ -123,15 +46,13 @@ class _Search:
     def __init__(self, draft: Draft, allowed: Allowed) -> None:
         self.draft, self.allowed = draft, allowed
         self.loads, self.movable, self.settings = draft.loads, draft.movable, draft.settings
-        self.objective = OBJECTIVES[draft.settings.objective]
 
     def run(self, moves_max: int) -> None:
         """Add steps until no move gains enough."""
         draft, worth = self.draft, max(self.settings.gain_min, 1e-12)
         while len(draft.steps) < moves_max and draft.open.any():
-            levels = np.where(draft.open, self.objective.levels(self.loads, draft.overload), -1.0)
-            source = int(levels.argmax())
-            if self.objective.most(self.loads, float(levels[source])) < worth:
+            source = int(np.where(draft.open, draft.overload, -1.0).argmax())
+            if draft.overload[source] < worth:
                 break
             step = self._best(source)
             if step is None:
@@ -143,7 +64,7 @@ class _Search:
         there = self.draft.candidates(source)
         if not len(there):
             return None
-        cut = self.objective.cut(self.loads, self.draft.overload, source, self.movable.usage[:, there])
+        cut = self.draft.overload[source] - self.loads.without(source, self.movable.usage[:, there])
         equal = np.round(cut / max(float(cut.max()), 1e-300) / TIE)
         first = np.lexsort((-cut, self.movable.memory[there], -equal))[:CANDIDATES]
         found = [self._to_best_target(int(there[k]), float(cut[k])) for k in first.tolist()]
@@ -154,11 +75,10 @@ class _Search:
         return min((one for one in steps if one.gain - one.cost >= best), key=lambda step: (step.copy_s, -step.gain))
 
     def _to_best_target(self, instance: int, cut: float) -> Step | None:
-        if self.settings.objective == "overload" and cut < self.settings.gain_min:
+        if cut < self.settings.gain_min:
             return None
         after, fits = self.draft.targets(instance, under_limit=True)
-        usage = self.movable.usage[:, instance]
-        gain = cut - self.objective.added(self.loads, self.draft.overload, after, usage)
+        gain = cut - (after - self.draft.overload)
         fits &= (gain >= self.settings.gain_min) & (gain > 0)
         if not fits.any():
             return None
@@ -171,7 +91,7 @@ class _Search:
         if net.max() < self.settings.gain_min or net.max() <= 0:
             return None
         near = np.flatnonzero(net >= net.max() * (1 - TIE))
-        best = int(near[self._unevenness(machines[near], usage).argmin()])
+        best = int(near[self._unevenness(machines[near], self.movable.usage[:, instance]).argmin()])
         target = int(machines[best])
         return self.draft.step(instance, target, float(gain[target]), float(cost[best]))
 
@@ -194,8 +114,8 @@ class _Search:
         movable, copying = self.movable, self.draft.copying(instance, machines)
         source, none = np.full(len(machines), movable.machine[instance]), np.zeros(len(copying))
         usage, variance = movable.usage[:, instance], movable.variance[:, instance]
-        at_source = self.objective.rise(self.loads, source, none, none, copying)
-        at_target = self.objective.rise(self.loads, machines, usage, variance, copying)
+        at_source = self.loads.rise(source, none, none, copying)
+        at_target = self.loads.rise(machines, usage, variance, copying)
         part = part_of_gain(self.draft.copy_seconds(instance, machines))
         return part * (cut + at_source + at_target)
 

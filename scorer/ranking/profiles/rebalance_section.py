@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 
 Rule = Literal["overload", "thresholds", "repair"]
-Objective = Literal["overload", "variance"]
 Percents = Mapping[str, float]
 
 INSTANCES = "instances"
@@ -43,15 +42,13 @@ def percents(help: str) -> Any:  # noqa: A002
 class Rebalancing:
     """The table ``[rebalance]`` of a profile, with its defaults; a wrong value is a ValueError that names it.
 
-    Rule ``thresholds`` is Koordinator's LowNodeLoad, ``repair`` mends broken rules. Objective ``overload`` is the
-    expected load above the limit, ``variance`` that of the fleet's utilization.
+    Rule ``thresholds`` is Koordinator's LowNodeLoad, ``repair`` mends broken rules.
     """
 
     name: ClassVar[str] = "rebalance"
 
     rule: Rule = told("overload", "how the machines that give instances are chosen")
-    objective: Objective = told("overload", "what a move is judged by")
-    gain_min: float = told(0.002, "least gain of a move above its cost: in machines of mean size, or in shares squared")
+    gain_min: float = told(0.002, "least gain of a move above its cost, in machines of mean size")
     high: Percents = percents("a machine above any of these gives, in per cent; none: any machine")
     low: Percents = percents("a machine below all of these takes, in per cent; none: any machine")
     prod_high: Percents = percents("with rule thresholds: the same as high, of the usage by class prod")
@@ -130,8 +127,6 @@ class Rebalancing:
             raise ValueError('prod_high: prod_high and prod_low are of rule "thresholds"')
         if self.rule != "thresholds" and self.machines_min:
             raise ValueError('machines_min: it is of rule "thresholds"')
-        if self.rule != "overload" and self.objective != "overload":
-            raise ValueError('objective: "variance" is of rule "overload"')
 
     def with_given(self, given: Mapping[str, Any]) -> "Rebalancing":
         """Return these settings with some replaced; raises ValueError naming a wrong one.
@@ -139,7 +134,7 @@ class Rebalancing:
         A new rule without thresholds of its own drops those of the former rule.
         """
         if given.get("rule", self.rule) != self.rule:
-            left = {"deviation": False, "objective": "overload", "machines_min": 0}
+            left = {"deviation": False, "machines_min": 0}
             given = {**{name: {} for name in _THRESHOLDS}, **left, **given}
         return replace(self, **given)
 

@@ -49,8 +49,10 @@ pytestmark = [
 CLASSES = Path(__file__).parents[3] / "docs/examples/classes.toml"
 TABLES = """
 [planner]                   # no machine is hot: what makes the fleet more even is proposed, and soon expires
-objective = "variance"
-gain_min = 0
+rule = "thresholds"
+deviation = true
+high = {cpu = 1}
+low = {cpu = 1}
 rest_s = 0
 every = "1s"
 proposal_s = "3s"

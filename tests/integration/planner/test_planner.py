@@ -508,17 +508,6 @@ def test_the_documented_mover(valkey, fleet, tmp_path):
     assert where(fleet)[second.instance] == ("hot", "")
 
 
-def test_the_command_watches_several_rounds(valkey, fleet):
-    """A machine gives after more rounds than `rounds_over`; fewer could give nothing, and that is said."""
-    given = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix} | PATIENT
-    command = ("rebalance", "--json", "--rest-s", "0", "--rounds-over", "2", "--every", "0.01")
-    with answering(fleet, valkey.url):
-        assert json.loads(run_command(*command, "--rounds", "3", environ=given).stdout)["moves"]
-    refused = run_command(*command, "--rounds", "2", environ=given)
-    assert refused.returncode == 2
-    assert "rounds: a machine gives after more than 2 rounds (rounds_over); give --rounds 3 or more" in refused.stderr
-
-
 def test_apply_reserves_the_targets(valkey, fleet):
     """A scorer reserves each, and a plan made then counts them; what is not confirmed in time ends, nothing moved."""
     given = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix, "WINDWARD_TIMEOUT": "60"}

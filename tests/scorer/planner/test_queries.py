@@ -91,7 +91,6 @@ def test_settings_in_place_of_the_profiles(hot):
     assert told(hot.ask("rebalance"))
     assert told(hot.ask("rebalance", same=["machine"])) == []
     assert told(hot.ask("rebalance", settings={"gain_min": 1.0})) == []
-    assert hot.ask("rebalance", settings={"objective": "variance"})["objective"] == "variance"
     assert hot.service.current.profiles.choose("koordinator").rebalance == before, "the profile itself stays"
 
 
@@ -108,20 +107,6 @@ def test_settings_that_are_refused(hot, settings, said):
     """Each by its name; what is a parameter of its own has its own bound."""
     with pytest.raises(InvalidRequest, match=re.escape(said)):
         hot.ask("rebalance", settings=settings)
-
-
-@pytest.mark.parametrize("profile", ["windward", "koordinator"])
-def test_several_rounds(hot, profile):
-    """A machine gives in the round after `rounds_over` of them; the state is that of the answer before."""
-    asked = {"profile": profile, "every_s": 60, "settings": {"rounds_over": 2, "over_s": 600}}
-    alone, found, states = told(hot.ask("rebalance", profile=profile)), [], [""]
-    for _ in range(3):
-        answer = hot.ask("rebalance", **asked, rounds=states[-1])
-        found.append(told(answer))
-        states.append(answer["rounds"])
-    assert found == [[], [], alone]
-    assert told(hot.ask("rebalance", **asked, rounds=states[1])) == []
-    assert hot.ask("rebalance", profile=profile)["rounds"] == ""
 
 
 APART = [{"instances": {"app": "x"}, "topology": "rack"}]
@@ -146,8 +131,6 @@ APART = [{"instances": {"app": "x"}, "topology": "rack"}]
         ("plan", {"instances": [{"id": "a"}] * 10_001}, "instances: 10001, at most 10000"),
         ("plan", {"instances": [], "apply": True}, "apply"),
         ("rebalance", {"moves_max": 0}, "moves_max"),
-        ("rebalance", {"rounds": "[{},{},{}]"}, "rounds: give every_s"),
-        ("rebalance", {"rounds": "[{}]", "every_s": 60}, "rounds: not the state of a round before"),
         ("rebalance", {"every_s": 0}, "every_s"),
         ("rebalance", {"same": [""]}, "same: expected names"),
         ("rebalance", {"profile": "none"}, "profile"),

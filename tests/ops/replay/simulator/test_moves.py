@@ -69,7 +69,6 @@ def test_no_more_move_in_an_hour_than_the_limit(limited):
         pytest.param({"classes": ("batch",)}, {}, 0, id="a class that may not move"),
         pytest.param({"rest_s": 86_400.0}, {}, 0, id="an instance that came lately"),
         pytest.param({"rule": "thresholds", "high": {"cpu": 99}, "low": {"cpu": 20}}, {}, 1, id="by overload here"),
-        pytest.param({"objective": "variance", "gain_min": 0.5}, {}, 0, id="another objective"),
         pytest.param({"rounds_over": 5}, {}, 1, id="a machine gives in the first round"),
     ],
 )

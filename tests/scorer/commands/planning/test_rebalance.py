@@ -126,10 +126,8 @@ def test_nothing_to_do(capsys):
         (["--rule", "thresholds"], 'high: rule "thresholds" needs high and low'),
         (["--rule", "repair", "--high", "cpu=65"], 'high: rule "repair" knows no thresholds'),
         (["--prod-high", "cpu=65"], 'prod_high: prod_high and prod_low are of rule "thresholds"'),
-        ([*THRESHOLDS, "--objective", "variance"], 'objective: "variance" is of rule "overload"'),
         (["--classes", "gold"], "classes: no class 'gold'; there are prod, mid"),
         (["--apply"], "apply: the machines of a file cannot be reserved"),
-        (["--rounds", "2"], "rounds: a file has one moment"),
         ([*THRESHOLDS[:2], "--high", "cup=65", "--low", "cpu=1"], "high: no resource 'cup'; there are cpu, memory"),
         ([*THRESHOLDS[:2], "--high", "cpu=65", "--low", "memory=1"], "high: high and low name the same resources"),
         ([*THRESHOLDS[:2], "--high", "cpu=650", "--low", "cpu=1"], "high.cpu: expected a percentage from 0 to 100"),
@@ -144,7 +142,7 @@ def test_wrong_usage_is_one_line(words, message):
     assert "\n" not in str(error.value)
 
 
-def test_each_of_several_rounds_is_asked_of_a_planner(capsys, monkeypatch):
+def test_a_planner_is_asked_with_the_flags_that_are_given(capsys, monkeypatch):
     scorer, asked = RpcScorer(hot_and_cold()), list[dict[str, Any]]()
 
     def answer(_, kind, method, params):
@@ -152,13 +150,9 @@ def test_each_of_several_rounds_is_asked_of_a_planner(capsys, monkeypatch):
         return msgspec.convert(scorer.ask(method, **params), kind)
 
     monkeypatch.setattr(ask, "read", answer)
-    several = ["--json", "--moves-max", "3", "--every", "0.001", "--rounds-over", "2", "--over-s", "600"]
-    assert main([*several, "--rounds", "4"], {}) == 0
+    assert main(["--json", "--moves-max", "3", "--gain-min", "0.01"], {}) == 0
     assert json.loads(capsys.readouterr().out)["rule"] == "overload"
-    assert [one["moves_max"] for one in asked] == [3] * 4
-    states = [one["rounds"] for one in asked]
-    assert states[0] == ""
-    assert len({*states}) == 4
+    assert asked == [{"moves_max": 3, "settings": {"gain_min": 0.01}, "profile": ""}]
 
 
 class Scorer(NoScorer):
