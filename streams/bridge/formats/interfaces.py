@@ -18,22 +18,26 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_ENDS = (
-    # containers and Kubernetes: Docker, podman, CNI, Calico, Cilium, AWS, Azure, GKE, Antrea, Weave, kube-router, ...
-    "veth|docker|podman|cni|cbr|flannel|cali|vxlan|lxc|cilium|azv|gke[0-9a-f]{8}|antrea|weave|nodelocaldns|"
-    "kube|kilo|netmaker|eni[0-9a-f]{8}|datapath|hassio|k8s-br|nerdctl|nomad|pod-id-link|"
-    # virtual machines: libvirt, Proxmox, Xen, OpenStack, LXD, OVN
-    "br-|virbr|vmbr|fwbr|fwln|fwpr|tap|vnet|macvtap|vif|xenbr|xapi|qbr|qvb|qvo|qg-|qr-|brq|lxd|incusbr|mpqemubr|ovs|"
-    "k6t-|ovn|genev|patch-|epair|ipvl|macvlan|vboxnet|vhost|vmnet|"
+_BEGINS = (
+    # containers and Kubernetes: Docker, podman, CNI, Calico, Cilium, Azure, GKE, Antrea, Weave, kube-router, nspawn
+    "docker|podman|cni|flannel|cali|vxlan|lxc|cilium|azv|gke[0-9a-f]{8}|antrea|weave|nodelocaldns|v[bez]-|mv-|silk|gw_|"
+    "kube|kilo|netmaker|eni[0-9a-f]{8}|hassio|nerdctl|nomad|pod-id-link|submariner|pkt\\d|"
+    # virtual machines: libvirt, Proxmox, Xen, OpenStack, LXD, OVN, oVirt, CloudStack, ESXi, Windows
+    "fwln|fwpr|vif|xapi|qvb|qvo|qvs|qg-|qr-|o-b?hm|lxd|incus|ovs|ovirt|cloud\\d|;vdsm|ln_|pr_|vm-|vmk|"
+    "k6t-|ovn|genev|patch-|epair|e\\d+[ab]_|ipvl|macvlan|vboxnet|vhost|vmnet|vEthernet|Bluetooth|VirtualBox|"
     # tunnels and what carries nothing
-    "tun|wg|tailscale|zt|utun|gre|erspan|ip_vti|ip6|sit|nlmon|dummy|ifb|teql|pan|ppp|isatap|l2tp|nebula|"
-    r"6in4|6to4|awdl|bat\d|cscotun|gif|gpd|ipsec|llw|nat64|nordlynx|stf|teredo|tinc|vpn|vti|xfrm|vrf|"
-    r"vx-|wt\d|nm-|liqo|bpf|wireguard|pflog|pfsync|.*tap\d|[0-9a-f]{12,15}(_|$)|"
+    "a?wg|tailscale|zt|erspan|ip_vti|ip6|sit\\d|nlmon|ifb|teql|pan\\d|pppo?e?|l2tp|nebula|netbird|clash|mihomo|"
+    "6in4|6to4|bat\\d|gif|gpd|ipsec|nat64|nordlynx|stf|[tT]eredo|tinc|vti|xfrm|vrf|pim6?reg|proton|ygg|ham\\d|"
+    "vx-|wt\\d|liqo|bpf|wireguard|n?pflog|pfsync|mirror|(sl|vx?)?can\\d|canloop|hwsim|p2p-dev|"
+    # pseudo-devices of macOS and of BSD
+    "an[pr]i\\d|ap\\d|awdl|llw|vmenet|feth|XHC|vnic\\d|enc\\d$|vether\\d|etherip|usbus|ng\\d|ngeth|pair\\d|veb\\d|vport|tpmr|carp|"
     # disks: what lies on other ones, and what is none
-    r"loop|ram|zram|dm-|md|sr|fd|bcache|drbd|zd\d"
+    "loop|z?ram\\d|dm-|md[\\d_]|sr\\d|fd\\d|bcache|drbd|zd\\d"
 )
+_HAS = r"tun|tap|vpn|vlan|Vlan|veth|vnet|vtep|dummy|br\d|brdg|[-_]br|gre[-_\d]|WARP|Loopback|Pseudo-I|VMnet|tion\*"
 NOT_PHYSICAL = (
-    rf"lo\d*|all|br\d+|bridge\d*|vlan\d+|({_ENDS}).*|(?!enccw).*[.:]\d+|en.+[vr]\d+|enP\d{{4,}}s\d+.*|.*pf\d+[vs]f\d+"
+    rf"lo\d*|all|[Bb]r.*|({_BEGINS}).*|.*({_HAS}).*|(?!enccw).*[.:]\d+|.+-[0-9a-f]{{6,}}|[0-9a-f]{{12,15}}(_.*)?|"
+    r"en.+[vr]\d+|eth\d+vf?\d+|enP\d{3,}s\d+.*|.*pf\d+[vs]f\d+|wl.+mon"
 )
 """Interfaces and disks whose traffic passes another one as well, or none; ``enP30832s1`` is below Azure's ``eth0``."""
 _BY_NAME = re.compile(NOT_PHYSICAL)
