@@ -177,12 +177,17 @@ class Wire:
         except redis.ResponseError as error:
             return error
 
+    def all(self, *commands: Command) -> list[Any]:
+        """Send the commands together; return their answers, raise the first error among them."""
+        answers = self.ask(commands)
+        for answer in answers:
+            if isinstance(answer, redis.ResponseError):
+                raise answer
+        return answers
+
     def one(self, *command: str | bytes | float) -> Any:
         """Send one command; return its answer, raise its error."""
-        (answer,) = self.ask([command])
-        if isinstance(answer, redis.ResponseError):
-            raise answer
-        return answer
+        return self.all(command)[0]
 
     def close(self) -> None:
         """Close the connection; the next use opens a new one."""

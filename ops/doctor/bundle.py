@@ -61,8 +61,9 @@ _SOURCES = (
 """The modules whose words a finding may show."""
 _TOKEN = re.compile(r"\w+")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?:[smhdkMG]|ms|kB|MB|GB)?")
-_SHORT = re.compile(r"\d{1,7}(?:e\d+)?(?:[smhdkMG]|ms|kB|MB|GB)?")
-_VERSION = re.compile(r"\d+(?:\.\d+){1,3}(?:(?:\.dev|\.post|rc|a|b)\d+)?")
+_COUNT = re.compile(r"((?:(?<![^(])|(?<=[a-z] ))[+-]?\d{1,7}(?:[.,]\d{1,3})*(?:%? (?=[a-z])|[smhd]\b(?!-)))|\b\d\w*")
+"""Of a text without others' words: a count between words of ours, or the start of any other number."""
+_VERSION = re.compile(r"\d{1,4}(?:\.\d{1,4}){1,2}(?:(?:\.dev|\.post|rc|a|b)\d{1,4})?")
 _LABELS = frozenset(("code", "kind", "le", "method", "partition", "plugin", "quantile", "resource", "stage", "window"))
 """The labels whose values are ours."""
 _SERIES = re.compile(r"((?:windward|process|python)_[a-z0-9_]+)(?:\{(.*)\})? (-?[\d.e+-]+|NaN|[+-]Inf)")
@@ -81,12 +82,13 @@ def _own_words() -> frozenset[str]:
 
 
 def own_words(text: str) -> str:
-    """Return a text with only numbers of up to seven digits and the words of doctor's source; the rest is hidden.
+    """Return a text with only the words of doctor's source, and counts between them; the rest is hidden.
 
-    >>> own_words("3 machines are silent: db-hush7, evil")
-    '3 machines are silent: ***-***, ***'
+    >>> own_words("3 machines are silent: db-48151, 48151, evil, for 2m"), own_words("pin 48151 is of 10.0.0.5:48")
+    ('3 machines are silent: ***-***, ***, ***, for 2m', '*** *** is of ***.***.***.***:***')
     """
-    return _TOKEN.sub(lambda one: one[0] if one[0] in _own_words() or _SHORT.fullmatch(one[0]) else HIDDEN, text)
+    said = _TOKEN.sub(lambda one: one[0] if one[0][0].isdecimal() or one[0] in _own_words() else HIDDEN, text)
+    return _COUNT.sub(lambda one: one[1] or HIDDEN, said)
 
 
 def numbers_of(value: Any, names: Container[str]) -> Any:

@@ -5,6 +5,7 @@ that is read without a type is at most `DEPTH_MAX` deep; with a type the parser 
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -32,7 +33,7 @@ def reader(kind: type[_Kind], **hooks: Any) -> Callable[[bytes | str | msgspec.R
 
 
 _read_any = reader(object)
-_readers: dict[Any, Callable[[Any], Any]] = {}
+_reader: Callable[..., Callable[..., Any]] = cache(reader)
 
 
 def read_json(raw: bytes | str) -> Any:
@@ -57,9 +58,7 @@ def read_json(raw: bytes | str) -> Any:
 
 def read_as(raw: bytes | str | msgspec.Raw, kind: type[_Kind]) -> _Kind:
     """Return a value of this type. Raises msgspec.DecodeError for any other."""
-    if kind not in _readers:
-        _readers[kind] = reader(kind)
-    found: _Kind = _readers[kind](raw)
+    found: _Kind = _reader(kind)(raw)
     return found
 
 
@@ -80,6 +79,15 @@ def by_name(flat: Sequence[bytes]) -> dict[str, bytes]:
     return {name.decode(errors="replace"): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
 
 
+def whole(stored: object) -> int | None:
+    """Return the number in up to 18 digits; None for any other value: Python refuses to read thousands of digits.
+
+    >>> whole(b"8"), whole(b"-5"), whole(b"9" * 5000), whole(None)
+    (8, None, None, None)
+    """
+    return int(stored) if isinstance(stored, bytes) and stored.isdigit() and len(stored) < 19 else None
+
+
 PARTITIONS_MAX = 100_000
 """More partitions than any broker gives a topic; a reader requests one table for each."""
 
@@ -90,9 +98,5 @@ def partition_count(stored: object) -> int | None:
     >>> partition_count(b"8"), partition_count(None), partition_count(b"-5"), partition_count(b"9" * 30)
     (8, 0, None, None)
     """
-    if stored is None:
-        return 0
-    if not isinstance(stored, bytes) or not stored.isdigit() or len(stored) > len(str(PARTITIONS_MAX)):
-        return None
-    count = int(stored)
-    return count if count <= PARTITIONS_MAX else None
+    count = 0 if stored is None else whole(stored)
+    return None if count is None or count > PARTITIONS_MAX else count

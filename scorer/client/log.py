@@ -182,7 +182,7 @@ class Log:
             return None
         if kind != _FORMAT:
             raise WindwardError("FAILED_PRECONDITION", f"the ledger has format {kind}, this client reads {_FORMAT}")
-        if not (change or "0").isdecimal():
+        if not (change or "0").isdecimal() or len(change or "") > 18:
             raise WindwardError("FAILED_PRECONDITION", f"the ledger's last change is {change!r}: windward ledger check")
         return epoch, int(change or 0)
 

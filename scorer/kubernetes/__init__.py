@@ -5,8 +5,6 @@ extender             scores nodes for kube-scheduler
 evictor              carries out proposed moves by the Eviction API
 pods                 follows them into the ledger
 kubernetes_settings  the cluster and its API server
-api_calls            single calls of the API server
-holds                what holds a node for the replacement of an evicted pod
 pods_api             lists and watches pods by the API server's HTTP
 pods_body            a pod's body as an instance
 pods_request         a pod as a request, the same for one that is bound and one that is to be placed

@@ -1,4 +1,4 @@
-"""Shell: lists and watches the pods and nodes of a cluster, by plain HTTP.
+"""Shell: lists and watches the pods and nodes of a cluster, by plain HTTP; `Calls` are single calls.
 
     for page in api.pages(PODS): ...                # the last page's version is where the watch begins
     for kind, pod in api.watch(PODS, version): ...  # until the server ends it, after two minutes at most
@@ -10,21 +10,24 @@ its end is an error, too: the connection is dead. The token is read for every ca
 """
 
 import http.client
+import select
 import socket
 import ssl
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
-from urllib.parse import urlencode
+from typing import Generic, Literal, NamedTuple, TypeVar
+from urllib.parse import quote, urlencode
 
 import msgspec
 
 from schemas.process.connections import http_connection
-from schemas.values.read_json import reader
+from schemas.values.read_json import read_or, reader
 from scorer.kubernetes.nodes_body import Node, read_node, read_nodes
-from scorer.kubernetes.pods_body import Bookmark, Page, Pod, read_list, read_pod
+from scorer.kubernetes.pods_body import Bookmark, OnePod, Page, Pod, read_list, read_pod
 
 PAGE = 500
 """Objects a page of a list."""
@@ -99,7 +102,10 @@ class ApiServer:
         query = {"limit": str(PAGE)} | ({"fieldSelector": of.selected} if of.selected else {})
         version, seen = "", set[str]()
         while True:
-            (body,) = self._lines(of.path, query, self.silent_s, whole=True)
+            with self._answer(of.path, query, self.silent_s) as answer:
+                body = answer.read(PAGE_BYTES_MAX + 1)
+            if len(body) > PAGE_BYTES_MAX:
+                raise ApiError(f"a page of more than {PAGE_BYTES_MAX:,} bytes")
             try:
                 page = of.read_list(body)
             except msgspec.DecodeError as error:
@@ -124,25 +130,25 @@ class ApiServer:
         """
         query = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true"}
         query |= {"timeoutSeconds": str(WATCH_S)} | ({"fieldSelector": of.selected} if of.selected else {})
-        for line in self._lines(of.path, query, WATCH_S + self.silent_s, opened=opened):
-            try:
-                event = _read_event(line)
-                if event.type == "ERROR":
-                    raise ApiError(f"the watch ended: {bytes(event.object)[:200]!r}")
-                yield event.type, (_read_bookmark if event.type == "BOOKMARK" else of.read_one)(event.object)
-            except msgspec.DecodeError as error:
-                raise ApiError(f"an event that cannot be read: {error}") from None
+        with self._answer(of.path, query, WATCH_S + self.silent_s, opened) as answer:
+            while line := answer.readline(LINE_MAX):
+                try:
+                    event = _read_event(line)
+                    if event.type == "ERROR":
+                        raise ApiError(f"the watch ended: {bytes(event.object)[:200]!r}")
+                    yield event.type, (_read_bookmark if event.type == "BOOKMARK" else of.read_one)(event.object)
+                except msgspec.DecodeError as error:
+                    raise ApiError(f"an event that cannot be read: {error}") from None
 
-    def _lines(
+    @contextmanager
+    def _answer(
         self,
         path: str,
-        query: dict[str, str],
+        query: Mapping[str, str],
         timeout_s: float,
-        *,
-        whole: bool = False,
         opened: Callable[[socket.socket], None] = lambda _: None,
-    ) -> Iterator[bytes]:
-        """Yield the lines of an answer as they arrive, or the whole answer at once."""
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Yield the answer to a GET. Raises ApiError for another status than 200, and for what fails inside."""
         until_s = time.monotonic() + timeout_s
         connection = self.connection(timeout_s, lambda: until_s)
         try:
@@ -155,15 +161,109 @@ class ApiServer:
             answer = connection.getresponse()
             if answer.status != http.client.OK:
                 raise ApiError(f"{answer.status}: {answer.read(200)!r}")
-            if whole:
-                body = answer.read(PAGE_BYTES_MAX + 1)
-                if len(body) > PAGE_BYTES_MAX:
-                    raise ApiError(f"a page of more than {PAGE_BYTES_MAX:,} bytes")
-                yield body
-                return
-            while line := answer.readline(LINE_MAX):
-                yield line
+            yield answer
         except (OSError, http.client.HTTPException) as error:
             raise ApiError(f"{type(error).__name__}: {error}") from None
         finally:
             connection.close()
+
+
+ANSWER_S = 3.0
+"""How long an answer of the API server may take."""
+RETRY_S_MAX = 3600.0
+
+
+class _Done(msgspec.Struct, rename="camel"):
+    kind: Literal["Status"]
+    api_version: Literal["v1"]
+    status: Literal["Success"]
+
+
+class Answer(NamedTuple):
+    status: int
+    body: bytes
+    retry_after_s: float = 0.0
+    """When the server wants the call repeated; 0: not stated."""
+
+    @property
+    def said(self) -> str:
+        """Status and the start of the body, for people."""
+        return f"{self.status}: {self.body[:200].decode(errors='replace')}"
+
+
+def pod_path(namespace: str, name: str, part: str = "") -> str:
+    """Return the path of a pod, or of a part of it.
+
+    >>> pod_path("shop", "db-0", "/binding")
+    '/api/v1/namespaces/shop/pods/db-0/binding'
+    """
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}{part}"
+
+
+class Calls:
+    """Single calls, over one open connection per thread."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        self._own = threading.local()
+
+    def post(self, path: str, body: bytes) -> Answer:
+        """Return the answer to a POST; a success that does not come from the API server counts as no answer.
+
+        Raises ApiError.
+        """
+        answer = self.call("POST", path, body)
+        if answer.status < http.client.BAD_REQUEST and read_or(answer.body, _Done, None) is None:
+            raise ApiError(f"not of the API server: {answer.said}")
+        return answer
+
+    def evict(self, pod: Pod, *, dry_run: bool) -> Answer:
+        """Request the eviction of this pod, and of no other with its name, within its disruption budgets.
+
+        Reference: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/. Raises ApiError.
+        """
+        about = pod.metadata
+        options = {"preconditions": {"uid": about.uid}} | ({"dryRun": ["All"]} if dry_run else {})
+        body = {
+            "apiVersion": "policy/v1", "kind": "Eviction", "deleteOptions": options,
+            "metadata": {"name": about.name, "namespace": about.namespace},
+        }  # fmt: skip
+        return self.post(pod_path(about.namespace, about.name, "/eviction"), msgspec.json.encode(body))
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        """Return a pod, None where there is none. Raises ApiError."""
+        answer = self.call("GET", pod_path(namespace, name))
+        pod = read_or(answer.body, OnePod, None) if answer.status == http.client.OK else None
+        if pod is None and answer.status != http.client.NOT_FOUND:
+            raise ApiError(f"not a pod: {answer.said}")
+        return pod
+
+    def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
+        """Return an answer. A connection may be closed at this moment, so a GET is tried twice. Raises ApiError."""
+        for again in (method == "GET", False):
+            connection = self._connection()
+            try:
+                headers = self._api.headers() | {"Content-Type": "application/json"}
+                self._own.until_s = time.monotonic() + ANSWER_S
+                connection.request(method, path, body, headers)
+                answer = connection.getresponse()
+                after = answer.headers.get("Retry-After", "")
+                body = answer.read(LINE_MAX)
+                return Answer(answer.status, body, min(float(after), RETRY_S_MAX) if after.isdecimal() else 0.0)
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                del self._own.connection
+                if not again:
+                    raise ApiError(f"{type(error).__name__}: {error}") from None
+        raise AssertionError
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if not hasattr(self._own, "connection"):
+            self._own.connection = self._api.connection(ANSWER_S, lambda: self._own.until_s)
+        connection: http.client.HTTPConnection = self._own.connection
+        if connection.sock is not None:
+            look = select.poll()
+            look.register(connection.sock, select.POLLIN)
+            if look.poll(0):
+                connection.close()  # the next request opens it again
+        return connection

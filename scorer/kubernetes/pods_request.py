@@ -5,6 +5,7 @@ It is the same for a bound pod (`scorer.kubernetes.pods_difference`) and for one
 (`scorer.kubernetes.pods_ties`) are for plans of moves; kube-scheduler checks them itself when it places a pod.
 """
 
+import hashlib
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +20,8 @@ from scorer.ledger.record.instance import CLUSTER, MOVABLE
 NAME = "pod"
 """The label that has the pod's name."""
 LABELS = ("app", "app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component")
+REPLACES = "replaces"
+"""The label of a hold that has the uid of the evicted pod."""
 _COUNTED = ("cpu", "memory")
 _CLASSES = {"koord-prod": "prod", "koord-mid": "mid", "koord-batch": "batch", "koord-free": "free"}
 _OF_A_SCHEDULE = re.compile(r"-\d{8,}$")
@@ -91,6 +94,19 @@ def kind_of(pod: Pod) -> str:
     elif owner.kind == "Node":  # a static pod
         name = about.name.removesuffix(f"-{pod.spec.node_name}")
     return f"{about.namespace}/{name}"
+
+
+def hold_id(cluster: str, kind: str) -> str:
+    """Return the id under which the evictor holds a node for the next pod of a kind (a nominated node).
+
+    So the extender finds it by the new pod alone, and no kind is evicted twice at a time. Any deployer may reserve
+    under it: a hold is only what the evictor also wrote to `schemas.names.Names.holds`, by its generation. Chosen over
+    the move's own reservation, which ends with the evicted pod: before a StatefulSet's next one is made.
+
+    >>> hold_id("east", "shop/web")
+    'evicted-732c4063ce051ebf'
+    """
+    return f"evicted-{hashlib.sha256(f'{cluster}/{kind}'.encode()).hexdigest()[:16]}"
 
 
 def labels_of(pod: Pod, how: Reading) -> dict[str, str]:

@@ -23,7 +23,7 @@ from schemas.names import Names
 from schemas.process.redis_url import connected
 from schemas.tables.learned import Learned, read_learned
 from schemas.tables.window_table import TableError, decode_table
-from schemas.values.read_json import by_name, partition_count, read_json
+from schemas.values.read_json import by_name, partition_count, read_json, whole
 from scorer.cluster_wire import NotNow, WindowsWire
 from scorer.live.windows_reader import HEAD_BYTES, HeadWatch, WindowsReader
 from scorer.snapshot.builder import build_snapshot
@@ -178,8 +178,7 @@ class Loader:
 
     def _written_up_to(self, partition: int) -> int | None:
         (found,) = self.windows.ask([("HMGET", self._names.state(partition), "offset")])
-        offset = None if isinstance(found, redis.ResponseError) else found[0]
-        return int(offset) if offset and offset.isdigit() else None
+        return None if isinstance(found, redis.ResponseError) else whole(found[0])
 
     def _ask(self, commands: Sequence[Command]) -> list[Any]:
         return self._checked(self.windows.ask(commands) if commands else [])

@@ -76,11 +76,9 @@ class MovesQueue:
 
     def read(self) -> tuple[list[bytes], list[bytes]]:
         """Return the waiting messages, the next one first, and the taken ones."""
-        answers = self._wire.ask([("LRANGE", key, -READ_MAX, -1) for key in (*self._keys[:2], self._keys[3])])
-        for answer in answers:
-            if isinstance(answer, redis.ResponseError):
-                raise answer
-        return [*answers[2][::-1], *answers[0][::-1]], answers[1]
+        keys = (*self._keys[:2], self._keys[3])
+        waiting, taken, roles = self._wire.all(*(("LRANGE", key, -READ_MAX, -1) for key in keys))
+        return [*roles[::-1], *waiting[::-1]], taken
 
     def write(
         self,

@@ -18,9 +18,8 @@ from ops.stack.servers.process import LOOPBACK, LocalProcess
 from schemas.messages.proposal import MoveProposal, write_proposal
 from schemas.names import Names
 from scorer.client import Client
-from scorer.kubernetes.api_calls import Calls
-from scorer.kubernetes.holds import hold_id
-from scorer.kubernetes.pods_api import ApiServer
+from scorer.kubernetes.pods_api import ApiServer, Calls
+from scorer.kubernetes.pods_request import hold_id
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.integration.kubernetes.test_evictor import counted, evictor

@@ -5,7 +5,9 @@ The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` build
 
 import ssl
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +44,11 @@ class Lying(ApiServer):
 
     lies: list[Lie]
 
-    def _lines(self, path, *given, **more):
-        for line in super()._lines(path, *given, **more):
-            lie = self.lies.pop(0) if self.lies and path == PODS.path and more.get("whole") else None
-            yield line if lie is None else msgspec.json.encode(lie(msgspec.json.decode(line)))
+    @contextmanager
+    def _answer(self, path, query, *given):
+        with super()._answer(path, query, *given) as answer:
+            lie = self.lies.pop(0) if self.lies and path == PODS.path and "limit" in query else None
+            yield answer if lie is None else BytesIO(msgspec.json.encode(lie(msgspec.json.decode(answer.read()))))
 
 
 class Scene:

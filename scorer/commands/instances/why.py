@@ -82,7 +82,7 @@ def _why_machine(settings: WhySettings, machine: str) -> int:
         ) from None
     asked = amounts_in_words([amounts.get(name) for name in RESOURCES])
     rules = ", ".join(name for name in request if name not in (*RESOURCES, *_NO_RULES)) or "no rules"
-    newest_id = entry.get(b"ids", b"").decode().partition("\n")[0]
+    newest_id = entry.get(b"ids", b"").decode(errors="replace").partition("\n")[0]
     about = f"the newest request ({newest_id})" if newest else "an empty request"
     head = (
         f"{machine} now, for {about}: {asked}; {rules if whole or not newest else 'its rules are not kept'}; "

@@ -7,7 +7,7 @@ The controller makes the replacement while the pod still ends, and the scheduler
 a second. An extender reads the ledger as often, so the eviction waits until each has seen the hold (`LEAD_S`). Without
 that the second replacement went elsewhere in five of nine runs on a real control plane.
 
-A proposal waits on the list while `Rates` says so. The hold is a reservation in the ledger (`scorer.kubernetes.holds`),
+A proposal waits on the list while `Rates` says so. The hold is a reservation in the ledger (`hold_id`),
 by which the extender sends the replacement to the target. It is released when the replacement is in the ledger,
 on whichever node, and expires even if this process ends before. The proposal is then delivered again, and declined as
 gone.
@@ -29,14 +29,13 @@ from schemas.messages.proposal import READ_MAX, MoveProposal, read_proposal
 from schemas.names import Names
 from schemas.process.redis_url import in_words
 from schemas.rpc.request import Request
+from schemas.values.read_json import whole
 from scorer.client import Client, InstanceRow, WindwardError
-from scorer.kubernetes.api_calls import Calls
 from scorer.kubernetes.evictor.metrics import Metrics
 from scorer.kubernetes.evictor.rules import WAITS, Rates, why_not
-from scorer.kubernetes.holds import REPLACES, hold
-from scorer.kubernetes.pods_api import ApiError
+from scorer.kubernetes.pods_api import ApiError, Calls
 from scorer.kubernetes.pods_body import Pod
-from scorer.kubernetes.pods_request import Reading, request_of
+from scorer.kubernetes.pods_request import REPLACES, Reading, hold_id, request_of
 from scorer.ledger.record.instance import CLUSTER, LIVE
 from scorer.wire import AWAY, Wire
 
@@ -45,7 +44,6 @@ log = logging.getLogger("windward.evictor")
 LEAD_S = 0.5
 """Time from the hold to the eviction, many times `scorer.kubernetes.extender.fleet.LOOK_S`."""
 _REMEMBERED_MAX = 10_000
-DIGITS_MAX = 20
 BUDGET_STATUS = (http.client.TOO_MANY_REQUESTS, http.client.INTERNAL_SERVER_ERROR)
 """A budget allows none now; two budgets match the pod."""
 GONE_STATUS = (http.client.NOT_FOUND, http.client.CONFLICT)
@@ -195,11 +193,13 @@ class Evictor:
         """Hold the target and evict the pod; return the reason of a refusal, "" without one."""
         reading = self._how.reading
         try:
-            held = hold(
-                request_of(pod, move.instance, reading), reading.cluster, move.instance, move.target, self._how.hold_s
-            )
+            asked = request_of(pod, move.instance, reading)
         except ValueError:
             return "unreadable"
+        held = msgspec.structs.replace(
+            asked, id=hold_id(reading.cluster, asked.kind), machine=move.target, ttl_s=self._how.hold_s,
+            labels={name: one for name, one in asked.labels.items() if name != CLUSTER} | {REPLACES: move.instance},
+        )  # fmt: skip
         try:
             if row.moving is not None:  # a command began the move: its reservation would count beside the hold
                 self._scorer.update(move.instance, cancel_move=True, generation=move.generation)
@@ -262,37 +262,30 @@ class Proposals:
 
     def waiting(self) -> tuple[list[bytes], int]:
         """Return the waiting messages, the next one first, and the fence: a move with an older number is obsolete."""
-        messages, fence = self._asked(("LRANGE", self._waiting, -READ_MAX, -1), ("GET", self._fence))
-        if fence is not None and not (fence.isdigit() and len(fence) < DIGITS_MAX):
+        messages, fence = self._wire.all(("LRANGE", self._waiting, -READ_MAX, -1), ("GET", self._fence))
+        if fence is not None and whole(fence) is None:
             said = f"the fence of moves is no number: {fence[:80]!r}: the planner's next round replaces it"
             raise redis.ResponseError(said)
         return messages[::-1], int(fence or 0)
 
     def take(self, message: bytes) -> bool:
         """Take a message as a mover does; return whether it was still on the list."""
-        _, place = self._asked(("WATCH", self._waiting), ("LPOS", self._waiting, message))
+        _, place = self._wire.all(("WATCH", self._waiting), ("LPOS", self._waiting, message))
         if place is None:
-            self._asked(("UNWATCH",))
+            self._wire.all(("UNWATCH",))
             return False
         moved = (("LREM", self._waiting, -1, message), ("LPUSH", self._taken, message))
-        *_, done = self._asked(("MULTI",), *moved, ("EXEC",))
+        *_, done = self._wire.all(("MULTI",), *moved, ("EXEC",))
         return done is not None
 
     def acknowledge(self, message: bytes) -> None:
         """Acknowledge a message as done or declined; the planner reads in the ledger which of the two it was."""
-        self._asked(("LREM", self._taken, 1, message))
+        self._wire.all(("LREM", self._taken, 1, message))
 
     def hold(self, instance_id: str, generation: int, lasts_s: float) -> None:
         """Let extenders accept a reservation as a hold; the list of holds expires with its last one."""
-        self._asked(("HSET", self._holds, instance_id, generation), ("EXPIRE", self._holds, round(lasts_s) + 60))
+        self._wire.all(("HSET", self._holds, instance_id, generation), ("EXPIRE", self._holds, round(lasts_s) + 60))
 
     def let_go(self, instance_id: str) -> None:
         """Let extenders no longer accept a reservation as a hold."""
-        self._asked(("HDEL", self._holds, instance_id))
-
-    def _asked(self, *commands: tuple[str | bytes | int, ...]) -> list:  # type: ignore[type-arg]
-        answers = self._wire.ask(commands)
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
-        return answers
+        self._wire.all(("HDEL", self._holds, instance_id))

@@ -31,9 +31,8 @@ import redis
 
 from schemas.process.redis_url import in_words
 from schemas.rpc.request import Request
-from scorer.kubernetes.api_calls import ANSWER_S, Calls, pod_path
 from scorer.kubernetes.extender.protocol import ExtenderBindingArgs
-from scorer.kubernetes.pods_api import ApiError, ApiServer
+from scorer.kubernetes.pods_api import ANSWER_S, ApiError, ApiServer, Calls, pod_path
 from scorer.kubernetes.pods_body import Pod
 from scorer.kubernetes.pods_request import Reading, request_of
 from scorer.ledger.record.instance import CLUSTER, Instance, own_id

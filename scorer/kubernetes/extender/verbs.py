@@ -39,8 +39,7 @@ from scorer.kubernetes.extender.protocol import (
     read_args,
     read_binding,
 )
-from scorer.kubernetes.holds import hold_id
-from scorer.kubernetes.pods_request import Reading, request_of
+from scorer.kubernetes.pods_request import Reading, hold_id, request_of
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Wanted
 from scorer.ledger.view.view import instance_of

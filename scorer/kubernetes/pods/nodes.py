@@ -114,10 +114,9 @@ class NodeFacts:
         commands += [("HSET", names.nodes, *changed)] if changed else []
         commands += [("HDEL", names.nodes, *gone)] if gone else []
         commands += [("INCR", names.operator_version), ("PUBLISH", names.changed, ""), ("EXEC",)]
-        *queued, done = self._wire.ask(commands)
-        for answer in (*queued, *(done if isinstance(done, list) else [done])):
-            if isinstance(answer, redis.ResponseError):
-                raise answer
+        done = self._wire.all(*commands)[-1]
+        if wrong := next((one for one in done if isinstance(one, redis.ResponseError)), None):
+            raise wrong
         log.info("pods.nodes.written", extra={"values": {"changed": len(changed) // 2, "gone": len(gone)}})
 
     def close(self) -> None:

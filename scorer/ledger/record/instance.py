@@ -266,6 +266,7 @@ UNREADABLE = (msgspec.DecodeError, ValueError, TypeError, RecursionError)
 
 _Whole = Annotated[int, msgspec.Meta(ge=0, le=int(COUNT_MAX))]
 _Time = Annotated[float, msgspec.Meta(ge=0, le=COUNT_MAX)]
+_Machine = Annotated[str, msgspec.Meta(pattern=r"^[!-~]+\Z")]
 
 
 class _Held(msgspec.Struct, gc=False):
@@ -274,6 +275,7 @@ class _Held(msgspec.Struct, gc=False):
 
 
 class _Move(msgspec.Struct, kw_only=True, gc=False):
+    to: _Machine
     new: _Held | msgspec.UnsetType = msgspec.UNSET
     number: _Whole = 0
     since: _Time
@@ -284,6 +286,7 @@ class _Scripts(_Held, kw_only=True, gc=False):
     """What the scripts require of a record, beyond what a scorer does."""
 
     id: str
+    machine: _Machine
     version: _Whole
     generation: _Whole
     reserved_at: _Time
@@ -303,11 +306,14 @@ def record_or_none(raw: bytes) -> Instance | None:
 
 def sound(name: bytes, raw: bytes) -> Instance | None:
     """Return the record that is stored under an id, None where scorers or scripts cannot read it."""
-    record, found = record_or_none(raw), read_or(raw, _Scripts, None)
+    record, found, lines = record_or_none(raw), read_or(raw, _Scripts, None), raw.split(b"\n")
     if record is None or found is None or record.id.encode() != name:
         return None
-    lines = 3 if found.moving and found.moving.new else 1  # the scripts find each tail by its line
-    return record if raw.count(b"\n") >= lines else None
+    if not found.moving or not found.moving.new:
+        return record if len(lines) > 1 else None  # the scripts find each tail by its line
+    there = record_or_none(b'{"machine":"m","state":"reserved",%b}' % lines[1]) if len(lines) > 3 else None
+    alike = there is not None and (there.id, there.priority_class) == (record.id, record.priority_class)
+    return record if alike else None
 
 
 def record_tail(instance: Instance, *, own: bool = True) -> bytes:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from schemas.values.read_json import whole
 from scorer.ledger.record.instance import (
     LIVE,
     Instance,
@@ -206,7 +207,7 @@ class Check:
             if one.cluster in members:
                 members[one.cluster].append(one)
         for name, row in zip(names, rows, strict=True):
-            readable = re.fullmatch(rb"\d+ (\d+)", row or b"0 0")
+            readable = re.fullmatch(rb"\d+ (\d{1,18})", row or b"0 0")
             count, here = int(readable[1]) if readable else -1, members[name]
             if count != len(here):
                 some = here[0] if here else None
@@ -270,7 +271,8 @@ def _torn(name: str, raw: bytes, in_log: bytes) -> Difference:
 
 def _count(raw: bytes) -> int:
     """Return a stored count, -1 for one that cannot be read."""
-    return int(raw) if raw.isdigit() else -bool(raw)
+    count = whole(raw)
+    return -bool(raw) if count is None else count
 
 
 def _late(what: str, at_s: float, ends_s: float | None) -> str:

@@ -30,7 +30,7 @@ import redis
 
 from schemas.names import Names
 from schemas.values.errors import shortened
-from schemas.values.read_json import by_name
+from schemas.values.read_json import by_name, whole
 from scorer.ledger.record.arguments import Batch, candidates_in_script, given, in_call, reasons_in_words
 from scorer.ledger.record.instance import (
     UNREADABLE,
@@ -226,7 +226,7 @@ class Ledger:
     def mend_head(self) -> list[Difference]:
         """Write the number of the log's last change, or a new epoch, where the head's cannot be read; return which."""
         reads = ("XREVRANGE", self.log, "+", "-", "COUNT", 1), ("HMGET", self.head, "change", "epoch"), ("TIME",)
-        newest, (change, epoch), (now_s, _) = self.wire.ask(reads)
+        newest, (change, epoch), (now_s, _) = self.wire.all(*reads)
         last = newest[0][0].partition(b"-")[0] if newest else b"0"
         number = change and change.isdigit() and len(change) < len(str(2**53)) and int(change) >= int(last)
         right = {"change": (number or not newest, last), "epoch": (not epoch or epoch.isascii(), now_s)}
@@ -279,11 +279,8 @@ class Ledger:
 
     def find(self, instance_id: str) -> Instance | None:
         """Return the record of an id, live or ended, or None when it is unknown."""
-        live, ended = self.wire.ask([("HGET", self.instances, instance_id), ("GET", f"{self.ended}:{instance_id}")])
-        raw = live or ended
-        if isinstance(raw, redis.ResponseError):
-            raise raw
-        return self._read([raw])[0] if raw else None
+        live, ended = self.wire.all(("HGET", self.instances, instance_id), ("GET", f"{self.ended}:{instance_id}"))
+        return self._read([live or ended])[0] if live or ended else None
 
     def all_instances(self, *, around: bool = False) -> dict[str, Instance]:
         """Return every live record; ``around``: without those that cannot be read.
@@ -382,15 +379,12 @@ class Ledger:
     def machine_versions(self, *, around: bool = False) -> dict[str, int]:
         """Return the version of every machine that holds something; ``around``: 0 for one that cannot be read."""
         flat = self.wire.one("HGETALL", self.machines)
-        rows = list(zip(flat[::2], flat[1::2], strict=True))
-        if around:
-            return {_name(name): _version(row) for name, row in rows}
         found = dict[str, int]()
-        for name, row in rows:
-            try:
-                found[name.decode()] = int(row.split(b" ", 1)[0])
-            except ValueError:
-                raise Damaged(self.machines, f"the row of {name!r} is {row!r}") from None
+        for name, row in zip(flat[::2], flat[1::2], strict=True):
+            version = whole(row.split(b" ", 1)[0])
+            if not around and (version is None or not name.isascii()):
+                raise Damaged(self.machines, f"the row of {name!r} is {row!r}")
+            found[_name(name)] = version or 0
         return found
 
     # ---- transitions
@@ -574,7 +568,7 @@ class Ledger:
         if number not in (None, _FORMAT):
             raise UnknownFormat(self.head, shortened(number.decode(errors="replace")))
         kind, what = self._call("lease", 1, self._leases, name, holder, lasts_s)
-        return (int(what), holder) if kind == b"held" else (None, what.decode())
+        return (int(what), holder) if kind == b"held" else (None, what.decode(errors="replace"))
 
     def repair(self, number: int, wrong: Difference) -> str:
         """Replace the sums of a machine or cluster, or write an instance again (repair.lua); return the result."""
@@ -624,8 +618,3 @@ def _name(raw: bytes) -> str:
 
 def _bytes(name: str) -> bytes:
     return name.encode(errors="surrogateescape")
-
-
-def _version(row: bytes) -> int:
-    found = row.split(b" ", 1)[0]
-    return int(found) if found.isdigit() else 0

@@ -15,7 +15,7 @@ from schemas.names import Names
 from schemas.rpc.request import read_request
 from scorer.client import Client
 from scorer.kubernetes.evictor.evictor import LEAD_S
-from scorer.kubernetes.holds import hold_id
+from scorer.kubernetes.pods_request import hold_id
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire

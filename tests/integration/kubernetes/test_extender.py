@@ -16,7 +16,7 @@ from ops.stack.servers.process import LOOPBACK
 from schemas.messages.process import read_processes
 from schemas.names import Names
 from schemas.resources import RESOURCES
-from scorer.kubernetes.holds import hold_id
+from scorer.kubernetes.pods_request import hold_id
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.store.check import Check

@@ -1,12 +1,14 @@
 """The check of the ledger's sums, their repair, and the lease under which it is done; on a real server."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import threading
 
 import pytest
+import redis
 
 from scorer.background import checker
 from scorer.background.checker import Checker, LastCheck, PacedWire
@@ -78,6 +80,9 @@ DAMAGE = [
     ("row of nothing", lambda led, w: w.one("HSET", led.machines, "m9", b"3 prod:instances=1,cpu=7")),
     ("count too high", lambda led, w: w.one("HSET", led.counts, "m1 port 7001", 5)),
     ("count that is none", lambda led, w: w.one("HSET", led.counts, "m1 port 7001", b"\xfe")),
+    ("count of 5,000 digits", lambda led, w: w.one("HSET", led.counts, "m1 port 7001", b"9" * 5000)),
+    ("row of 5,000 digits", lambda led, w: w.one("HSET", led.machines, "m1", b"9" * 5000 + b" prod:instances=1")),
+    ("cluster of 5,000 digits", lambda led, w: w.one("HSET", led.clusters, "c1", b"5 " + b"9" * 5000)),
     ("count gone", lambda led, w: w.one("HDEL", led.counts, "m1 port 7001")),
     ("count of nothing", lambda led, w: w.one("HSET", led.counts, "m8 port 1", 1)),
     ("cluster too small", lambda led, w: w.one("HSET", led.clusters, "c1", b"5 1")),
@@ -203,6 +208,15 @@ def test_a_lease_that_cannot_be_read_is_taken_anew(ledger, wire, raw):
     assert Lease(ledger, "check", "here", 60).take() == number
     assert ledger.release("a1").outcomes[0].kind == "done"
     assert wire.one("HGET", ledger.head, "leavers") == b"1"
+    wire.one("HSET", ledger._leases, "check holder", b"\xff")
+    assert Lease(ledger, "check", "another", 60).take() is None
+
+
+def test_a_head_or_a_log_of_another_type_is_told(ledger, wire):
+    for key in (ledger.log, ledger.head):
+        wire.one("SET", key, "x")
+        with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+            ledger.mend_head()
 
 
 def with_field(name, value):
@@ -215,6 +229,17 @@ def with_field(name, value):
         first = text.index(key) + len(key)
         _, end = json.JSONDecoder().raw_decode(text, first)
         return text[:first].encode() + value + text[end:].encode()
+
+    return tear
+
+
+def moving_as(old, new):
+    """Return a function that has a record move, to what its tail says with this change."""
+
+    def tear(raw):
+        first, tail = re.sub(rb'"moving":{[^}]*},', b"", raw).split(b"\n", 1)
+        end = tail[:-1].replace(old, new)
+        return b'%b"moving":{"to":"m2","since":1.0,"until":9e9,"number":9,"new":{\n%b\n}},\n%b' % (first, end, tail)
 
     return tear
 
@@ -241,7 +266,12 @@ TEARS = [
     ("counts that are none", with_field("counts", b"7")),
     ("a count that is none", with_field("counts", b"[{}]")),
     ("a machine that is none", with_field("machine", b"7")),
+    ("a machine with a blank", with_field("machine", b'"m1 "')),
     ("a move that is none", with_field("moving", b"7")),
+    ("a move to another class", moving_as(b'"prod"', b'"batch"')),
+    ("a move to another id", moving_as(b'"id":"a', b'"id":"b')),
+    ("a move to a role that is none", moving_as(b'"replica"', b"7")),
+    ("a move to a blank", lambda raw: moving_as(b"", b"")(raw).replace(b'"to":"m2"', b'"to":"m 2"')),
     ("no time of its end", lambda raw: raw.replace(b'"expires_at"', b'"expires"')),
     ("a time that is none", with_field("expires_at", b'"soon"')),
     ("an endless time", with_field("expires_at", b"1e400")),

@@ -75,6 +75,12 @@ FORMS = [
     f"\x00{SECRET}\x1b{SECRET}",
     f"login=48151623 pin=48151623 {SECRET}",
     f": at=2026-01-01T00:00:00.000Z level=info event=a.b error=48151623 {SECRET}",
+    "pin 481516 is wrong",
+    "db-481516",
+    "481516",
+    "481516:",
+    "48.15.16.23",
+    "48151623.42",
     "at=2026-01-01T00:00:00.000Z level=info event=a.b pwd=48151623 otp=48151623 session_id=48151623 cookie=48151623",
     '{"at": "2026-01-01T00:00:00.000Z", "level": "info", "event": "a.b", "login": 48151623, "signed": 48151623}',
 ]
@@ -132,7 +138,7 @@ def test_a_secret_leaves_in_no_form_from_no_place(tmp_path, form):
     write_bundle(tmp_path / "b.tar.gz", texts)
     left = contents(tmp_path / "b.tar.gz")
     everything = "\n".join([*left, *left.values()]).lower()
-    for part in ("hush", "7secret", "37secret", "%48ush", "48151623", CODED.lower()):
+    for part in ("hush", "7secret", "37secret", "%48ush", "481516", "48.15.16", CODED.lower()):
         assert part not in everything
     assert 'windward_a_total{kind="x"} 5.0' in left["windward-doctor/pages/scorer-1-metrics.txt"]
     assert json.loads(left["windward-doctor/pages/scorer-1-ready.txt"]) == {"ready": True, "instances": 7}

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from schemas.process.settings import SettingsError, load_settings
-from scorer.kubernetes import api_calls, pods_api
 from scorer.kubernetes import kubernetes_settings as module
+from scorer.kubernetes import pods_api
 from scorer.kubernetes.extender.protocol import read_args, read_binding
 from scorer.kubernetes.nodes_body import rules_of
 from scorer.kubernetes.pods.__main__ import PodsSettings
@@ -169,14 +169,14 @@ def test_a_list_that_fails_is_an_error(server, monkeypatch):
 def test_an_answer_that_drips_is_none(first, monkeypatch):
     """A list, an end of a watch and a single call have a deadline for the whole of their answer."""
     monkeypatch.setattr(pods_api, "WATCH_S", 0.1)
-    monkeypatch.setattr(api_calls, "ANSWER_S", 0.3)
+    monkeypatch.setattr(pods_api, "ANSWER_S", 0.3)
     with dripping(first) as where:
         host, port = where.split(":")
         api = ApiServer(host=host, port=int(port), silent_s=0.3)
         for ask in (
             lambda: list(api.pages(PODS)),
             lambda: list(api.watch(PODS, "1")),
-            lambda: api_calls.Calls(api).call("POST", "/x", b"{}"),
+            lambda: pods_api.Calls(api).call("POST", "/x", b"{}"),
         ):
             begun_s = time.monotonic()
             with pytest.raises(ApiError, match="TimeoutError"):
@@ -318,7 +318,7 @@ def test_a_binding_after_a_pause_arrives_once():
     """A server closes what is idle (kube-apiserver after 90 s, a load balancer sooner); a POST is never repeated."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Binding) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        calls = api_calls.Calls(ApiServer(host="127.0.0.1", port=server.server_port))
+        calls = pods_api.Calls(ApiServer(host="127.0.0.1", port=server.server_port))
         for number in range(3):
             assert calls.post("/binding", b"%d" % number).status == 201
             select.select([calls._own.connection.sock], (), (), 10)

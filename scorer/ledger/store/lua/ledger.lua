@@ -125,6 +125,7 @@ local DEADLINE_S = 60
 local REMEMBER_MORE_S = 60
 local STATES = ' reserved confirmed released expired '
 local CLASSES = ' prod mid batch free '
+local NO_BLANK = '^[!-~]+$'
 -- A record's fields by type, as far as the scripts or every scorer read them; the largest number of a field.
 local TEXTS = {'id', 'machine', 'state', 'priority_class', 'cluster', 'role', 'kind', 'request'}
 local TABLES = {'amounts', 'counts', 'expected', 'labels', 'limits', 'ports', 'swap'}
@@ -240,41 +241,42 @@ local function check_number(value, whole)
   assert(value >= 0 and value <= NUMBER_MAX and (not whole or value % 1 == 0))
 end
 
--- Raise an error where what a record, or the end of its move, holds cannot be added.
-local function check_held(held)
+-- Raise an error where a record, or what it becomes by its move, is none of this id, or holds what cannot be added.
+local function check_held(held, id)
+  for _, name in ipairs(TEXTS) do assert(held[name] == nil or type(held[name]) == 'string') end
+  for _, name in ipairs(TABLES) do assert(held[name] == nil or type(held[name]) == 'table') end
   for name, amount in pairs(held.amounts) do
     assert(type(name) == 'string')
     if amount ~= cjson.null then check_number(amount, true) end
   end
   if held.maxmemory and held.maxmemory ~= cjson.null then check_number(held.maxmemory, true) end
   for _, what in ipairs(held.counts or {}) do assert(type(what) == 'string') end
+  held.priority_class = held.priority_class or 'prod'
+  assert(held.id == id and string.find(CLASSES, ' ' .. held.priority_class .. ' ', 1, true))
 end
 
 -- A record by its text; its tails are whole lines of it. Raises an error for what is no record of this id.
 local function decode(value, id)
   local record = cjson.decode(value)
   local line = string.find(value, '\n', 1, true)
-  for _, name in ipairs(TEXTS) do assert(record[name] == nil or type(record[name]) == 'string') end
-  for _, name in ipairs(TABLES) do assert(record[name] == nil or type(record[name]) == 'table') end
   for position, name in ipairs(NUMBERS) do check_number(record[name], position <= 2) end
-  check_held(record)
+  check_held(record, id)
   local moving = record.moving
   if moving then
-    assert(type(moving.to) == 'string')
+    assert(string.find(moving.to, NO_BLANK))
     check_number(moving.since)
     check_number(moving['until'])
     check_number(moving.number or 0, true)
   end
   if moving and moving.new then
-    check_held(moving.new)
+    check_held(moving.new, id)
+    assert(moving.new.priority_class == record.priority_class)
     local last = string.find(value, '\n', line + 1, true)
     moving.tail = string.sub(value, line + 1, last - 1)
     line = string.find(value, '\n', last + 1, true)
   end
   record.tail = string.sub(value, line + 1, -2)
-  record.priority_class = record.priority_class or 'prod'
-  assert(record.id == id and record.machine and string.find(STATES, ' ' .. record.state .. ' ', 1, true))
-  assert(string.find(CLASSES, ' ' .. record.priority_class .. ' ', 1, true))
+  assert(string.find(record.machine, NO_BLANK) and string.find(STATES, ' ' .. record.state .. ' ', 1, true))
   return record
 end
 

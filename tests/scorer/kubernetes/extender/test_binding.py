@@ -12,11 +12,10 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.kubernetes.api_calls import Answer
 from scorer.kubernetes.extender.binding import UNDER_WAY_S, Binder, Refused
 from scorer.kubernetes.extender.extender import RESERVED_S
 from scorer.kubernetes.extender.protocol import ExtenderBindingArgs
-from scorer.kubernetes.pods_api import ApiError, ApiServer
+from scorer.kubernetes.pods_api import Answer, ApiError, ApiServer
 from scorer.kubernetes.pods_body import read_pod
 from scorer.kubernetes.pods_difference import Listing, changes
 from scorer.kubernetes.pods_request import Reading

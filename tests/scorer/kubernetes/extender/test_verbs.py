@@ -11,8 +11,7 @@ import redis
 from scorer.kubernetes.extender.fleet import LOOK_S, FollowedFleet
 from scorer.kubernetes.extender.metrics import Metrics
 from scorer.kubernetes.extender.verbs import DEADLINE_S, Verbs
-from scorer.kubernetes.holds import hold_id
-from scorer.kubernetes.pods_request import Reading
+from scorer.kubernetes.pods_request import Reading, hold_id
 from scorer.ledger.record.instance import Instance
 from tests.scorer.kubernetes.extender.test_extender import ALL, NOW_S, POD, inputs
 
