@@ -206,9 +206,10 @@ class Placing:
 
         for first in range(0, max(1, len(positions)), max(1, step)):
             part = positions[first : first + step]
-            change, view = self._follower.change, self._follower.view
+            near, view = placement.near_at >= 0, self._follower.view
+            change = placement.near_at if near else self._follower.change
             asked = [placement.asked[position] for position in part]
-            changes = [expected_change(change, one, view, near=placement.near) for one in asked]
+            changes = [expected_change(change, one, view, near=near) for one in asked]
             transition = self._ledger.reserve(
                 [as_of(own, planned[position]) for position in part],
                 expected_change=max(changes, default=-1),
@@ -239,11 +240,11 @@ class Placing:
         held: list[str] = []
         if together(placement.asked[0]):
             held = [view.instances[one.id].machine for one in placement.asked if one.id in view.instances]
-        plan = None
+        plan, change, placement.near_at = None, self._follower.change, -1
         if fresh:
             asked = [placement.asked[p] for p in fresh]
             plan = yield from plan_steps(asked, inputs, held)
-            placement.near |= plan.near
+            placement.near_at = change if plan.near else -1
         machines = dict(zip(fresh, plan.machines, strict=True)) if plan else {}
         reasons = {fresh[at]: why for at, why in plan.reasons.items()} if plan else {}
         if plan and placement.ranking is None:

@@ -96,7 +96,7 @@ def _lost(key: str, value: str, trial: Trial) -> dict[str, Any]:
     import msgspec
 
     from scorer.ledger.record.instance import DAEMON, Rules, copy_with
-    from scorer.planning.anew import place_anew
+    from scorer.placement.choosing.trial import Apart, place_anew, side_by_side
     from scorer.ranking.survive import largest_first, packing, with_cordon
 
     snapshot, ledger = trial.snapshot, trial.inputs.ledger
@@ -108,12 +108,16 @@ def _lost(key: str, value: str, trial: Trial) -> dict[str, Any]:
     rules = [msgspec.structs.replace(one, selector=_without(one.selector, key, value, profile)) for one in rules]
     lost, plain = [copy_with(one, rules=own) for one, own in zip(there, rules, strict=True)], with_cordon(profile)
     trial.cordon(names)
-    for how in (plain, packing(plain), plain):  # filled up where only so all of them find a place
-        trial.inputs = trial.inputs.by(how)
-        found = place_anew(lost, trial, gone=True, key=None if how is plain else largest_first(trial.inputs))
-        if all(one.target for one in found):
-            break
     trial.inputs = trial.inputs.by(plain)
+    found = place_anew(lost, trial, gone=True)
+    if not all(one.target for one in found):  # filled up, as drains do where only so all of them find a place
+        for one in there:
+            trial.put(one)
+        trial.inputs, apart = trial.inputs.by(packing(plain)), Apart(trial, together=side_by_side(there))
+        found = place_anew(there, trial, condition=apart, key=largest_first(trial.inputs))
+        trial.inputs = trial.inputs.by(plain)
+    if not all(one.target for one in found):
+        found = place_anew(lost, trial, gone=True)
     homeless = [one.instance.id for one in found if one.target is None]
     told = {"machines": len(names), "placed": len(found) - len(homeless)}
     return told | {"homeless": homeless[:100], "homeless_count": len(homeless)}

@@ -432,6 +432,7 @@ def as_request(instance: Instance, machine: str = "") -> Request:
     fields = {name: getattr(instance, name) for name in IN_BOTH}
     fields |= {name: amount for name, amount in zip(RESOURCES, instance.amounts, strict=True) if amount is not None}
     fields |= {name: declared(getattr(instance, name)) for name in ("limits", "expected")}
+    fields["maxmemory"] = instance.maxmemory or _ANY.maxmemory  # encoding leaves out this very object alone
     return Request(**fields, **as_fields(instance.rules), machine=machine)
 
 

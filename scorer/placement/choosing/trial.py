@@ -20,6 +20,7 @@ import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES
 from schemas.rpc.request import Request
+from scorer.ledger.record.facets import Facet, facets
 from scorer.ledger.record.instance import CLUSTER, DAEMON, PODS, Instance, as_request, moved_to
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
@@ -27,11 +28,14 @@ from scorer.ranking.explanation.explain import summary
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.profile import why_ignored
-from scorer.ranking.rank import Decision, allowed, rank
+from scorer.ranking.rank import Decision, allowed, rank, refusal_of
 from scorer.ranking.ranking import Ranking
 from scorer.ranking.survive import Key, keep_room, largest_first, near, packing, with_cordon
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
+
+_STARTS = 8
+"""Machines that are tried for the first of a group that moves together."""
 
 Among = Bools | Callable[[Machines], Bools]
 """[M] Which machines may be chosen besides what the filters say; as a function, of the machines that a score sees."""
@@ -221,7 +225,7 @@ def place_alike(
             why = trial.best(request).why if None in targets else ""
             return [Anew(one, at, "" if at else why) for one, at in zip(group, targets, strict=True)]
     placed = []
-    for instance in group:
+    for instance in sorted(group, key=lambda one: bound is not None and one.id in bound.together):
         trial.leave(instance.id)
         found = best_for(instance, request, trial, condition)
         _put(instance, found.machine, trial, gone=gone)
@@ -253,6 +257,131 @@ def _put(instance: Instance, target: str | None, trial: Trial, *, gone: bool) ->
         trial.put(instance)
 
 
+def place_anew(
+    instances: Iterable[Instance],
+    trial: Trial,
+    *,
+    gone: bool = False,
+    condition: Apart | None = None,
+    by_class: bool = False,
+    first: Mapping[str, int] | None = None,
+    key: Key | None = None,
+    most: float = math.inf,
+) -> list[Anew]:
+    """Return the target of each instance, in the order of placing; the trial then includes the moves.
+
+    The largest come first, by cpu and then by memory, since they are the hardest to place. Equal requests are placed
+    together where they change no other machine's figures. Instances that must be near each other, and near no others,
+    leave together: all of them find a machine, or none does. An instance whose neighbour leaves or comes after it is
+    placed once more.
+
+    ``gone``: their machines are lost, so they count nowhere before they are placed. Otherwise each stays on its machine
+    until its turn, and afterwards when no machine is feasible. ``by_class``: higher classes before lower ones, within a
+    class masters first; groups that move together stay first. ``first``: by id a rank, the highest first,
+    before larger ones. ``key``: of the largest, in place of cpu and memory. ``most``: ends where more find no machine.
+
+    Raises InvalidRequest where `rank` does.
+    """
+    instances, found, alone = list(instances), list[Anew](), list[Anew]()
+    for instance in instances if gone else ():
+        trial.leave(instance.id)
+    for bound in [] if gone else _bound(instances, trial):
+        found += _all_or_none(bound, trial, condition)
+    done = {one.instance.id for one in found}
+    for request, group in alike([one for one in instances if one.id not in done], first, by_class=by_class, key=key):
+        placed = place_alike(request, group, trial, condition, gone=gone)
+        none = [one for one in placed if one.target is None]
+        found += placed
+        if request.affinity:
+            alone += none
+        elif (most := most - len(none)) < 0:
+            return found
+    for one in [] if gone else stranded(found, trial) + alone:
+        found.remove(one)
+        request = msgspec.structs.replace(as_request(one.instance), id="")
+        found += place_alike(request, [one.instance], trial, condition, gone=gone)
+    return found
+
+
+def stranded(moves: Iterable[Anew], trial: Trial) -> list[Anew]:
+    """Return the moves of instances that a later move has left without a neighbour that they must have."""
+    found = []
+    for one in moves:
+        if one.target is None or one.instance.rules is None or not one.instance.rules.affinity:
+            continue
+        trial.leave(one.instance.id)
+        if is_alone(one.instance, one.target, trial):
+            found.append(one)
+        trial.move(one.instance, one.target)
+    return found
+
+
+def is_alone(instance: Instance, machine: str, trial: Trial) -> bool:
+    """Return whether an instance, taken out of the trial, lacks a neighbour on a machine that it must have."""
+    inputs = trial.inputs
+    if instance.rules is None or not instance.rules.affinity:
+        return False
+    near = replace(inputs.profile, filters=tuple(x for x in inputs.profile.filters if x.filter.name == "affinity"))
+    request = msgspec.structs.replace(as_request(instance), id="")
+    return bool(refusal_of(request, inputs.by(near), trial.snapshot.roster.index[machine]))
+
+
+def _bound(instances: Sequence[Instance], trial: Trial) -> list[list[Instance]]:
+    """Return groups of instances whose affinity only other instances of the group satisfy: none could leave alone."""
+    by_id = {one.id: one for one in instances}
+    asking: dict[frozenset[Facet], list[str]] = {}
+    for one in instances:
+        for term in one.rules.affinity if one.rules is not None else ():
+            asking.setdefault(facets(term), []).append(one.id)
+    group_of: dict[str, set[str]] = {}
+    for wanted, ids in asking.items():
+        near = {*trial.overlay.base.matching(wanted)}
+        if near and near <= by_id.keys():
+            joined = set().union(near, ids, *(group_of.get(name, ()) for name in (*near, *ids)))
+            group_of.update(dict.fromkeys(joined, joined))
+    groups = {id(group): group for group in group_of.values() if len(group) > 1}
+    ordered = [sorted((by_id[name] for name in group), key=goes_first, reverse=True) for group in groups.values()]
+    return sorted(ordered, key=lambda group: goes_first(group[0]), reverse=True)
+
+
+def goes_first(instance: Instance) -> tuple[bool, tuple[float, ...], bytes]:
+    """Return the sort key of instances that leave together: the highest first; instances that need no other lead."""
+    request = msgspec.structs.replace(as_request(instance), id="")
+    return instance.rules is None or not instance.rules.affinity, size(instance), _encode(request)
+
+
+def _all_or_none(group: Sequence[Instance], trial: Trial, condition: Apart | None) -> list[Anew]:
+    """Place a group that moves together; several machines are tried for its first instance."""
+    requests = {one.id: msgspec.structs.replace(as_request(one), id="") for one in group}
+    shut: list[str] = []
+    reasons: list[str] = []
+    while len(shut) < _STARTS:
+        for one in group:
+            trial.leave(one.id)
+        left, placed = list(group), list[Anew]()
+        while left:
+            why = ""
+            for one in left:
+                found = best_for(one, requests[one.id], trial, condition, () if placed else shut)
+                if found.machine is not None:
+                    break
+                why = why or found.why
+            else:
+                reasons.append(why)
+                break
+            trial.move(one, found.machine)
+            placed.append(Anew(one, found.machine))
+            left.remove(one)
+        if not left:
+            return placed
+        for one in group:
+            trial.put(one)
+        if not placed:
+            break
+        shut.append(str(placed[0].target))
+    return [Anew(one, None, f"{len(group)} instances move together or none does: {reasons[0]}") for one in group]
+
+
 def ranked(request: Request, inputs: RankingInputs, count: int = 1) -> Ranking:
     """Return the ranking less the machines that must keep room, for so many such instances; raises InvalidRequest."""
     ranking = rank(request, inputs)
@@ -279,16 +408,9 @@ def homeless(
         trial.overlay.propose(one)
     held = {one.id: one for name in machines for one in trial.overlay.held_on(name)}
     lost = [one for one in held.values() if one.moving is None and one.labels.get(DAEMON) != "true"]
-    condition, count, again = Apart(trial, together=side_by_side(lost)), 0, list[tuple[Request, list[Instance]]]()
-    for request, group in alike(lost, by_class=False, key=largest_first(inputs)):
-        rest = [one.instance for one in place_alike(request, group, trial, condition) if one.target is None]
-        if rest and request.affinity:  # its neighbours may come later
-            again.append((request, rest))
-        else:
-            count += len(rest)
-        if count > most:
-            return count
-    return count + sum(one.target is None for each in again for one in place_alike(*each, trial, condition))
+    condition = Apart(trial, together=side_by_side(lost))
+    found = place_anew(lost, trial, condition=condition, key=largest_first(inputs), most=most)
+    return sum(one.target is None for one in found)
 
 
 def side_by_side(instances: Sequence[Instance]) -> frozenset[str]:
@@ -323,4 +445,4 @@ def size(instance: Instance) -> tuple[float, ...]:
     return tuple(amount or 0.0 for amount in instance.amounts[:2])
 
 
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(order="deterministic").encode

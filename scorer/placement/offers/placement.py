@@ -62,8 +62,8 @@ class Placement:
     """Positions of instances that had been reserved before this query."""
     gone: set[int] = field(default_factory=set)
     """Positions of instances that this query reserved before and that have ended: they stay missing."""
-    near: bool = False
-    """Whether any other change of the ledger may take the room that ``survive`` keeps."""
+    near_at: int = -1
+    """The ledger's change when planning began, where any other may take the room that ``survive`` keeps; else -1."""
     late: bool = False
     """The reserve script ran after the query's deadline and reserved no more."""
     replanned: bool = False

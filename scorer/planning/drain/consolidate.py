@@ -6,7 +6,7 @@ machines are emptied onto the others, wholly or not at all. A move is kept only 
 - every filter of the profile takes the instance there, on the ledger with the moves before it;
 - the target stays at or below the limit in the mean, on every resource that the instance uses, and its expected
   overload at or below `OVERLOAD_MAX`: `windward rebalance` would not move anything away from there again;
-- instances of a cluster that were on different machines stay so (`scorer.planning.anew.Apart`).
+- instances of a cluster that were on different machines stay so (`scorer.placement.choosing.trial.Apart`).
 
 An instance moves once. Machines without fresh data, cordoned ones and those with an instance that may not move are left
 as they are.
@@ -20,8 +20,7 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import DAEMON, as_request
-from scorer.placement.choosing.trial import Anew, Apart, Trial
-from scorer.planning.anew import goes_first, stranded
+from scorer.placement.choosing.trial import Anew, Apart, Trial, goes_first, stranded
 from scorer.planning.balance.scene import Scene, scene_of
 from scorer.planning.drain.drain import Drained, why_it_stays
 from scorer.ranking.inputs import RankingInputs, quiet

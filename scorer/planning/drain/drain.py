@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from scorer.ledger.record.instance import DAEMON, MOVABLE, Instance
-from scorer.placement.choosing.trial import Anew, Apart, Trial, class_first, side_by_side
-from scorer.planning.anew import place_anew
+from scorer.placement.choosing.trial import Anew, Apart, Trial, class_first, place_anew, side_by_side
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.survive import largest_first, packing, with_cordon

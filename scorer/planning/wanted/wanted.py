@@ -27,9 +27,8 @@ from scorer.ledger.record.limits import (
     one_to_a_port,
     scales_in_script,
 )
-from scorer.placement.choosing.trial import Trial
+from scorer.placement.choosing.trial import Trial, is_alone
 from scorer.placement.offers.placement import of_growth
-from scorer.planning.anew import is_alone
 from scorer.planning.wanted.differences import (
     NOT_MOVED,
     Action,

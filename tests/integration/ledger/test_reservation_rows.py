@@ -99,23 +99,31 @@ def test_placing_is_planned_anew_once(wire, names, count, cpu, monkeypatch):
     assert (placement.records, sorted(placement.missing), len(tries)) == ([None] * count, list(range(count)), 2)
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_two_scorers_do_not_both_take_the_last_room_that_a_loss_leaves(wire, names, count):
-    """They choose different machines, and the second has not read of the first: its reservation is refused."""
+@pytest.mark.parametrize(("count", "whole"), [(1, False), (2, False), (9, True)])
+def test_two_scorers_do_not_both_take_the_last_room_that_a_loss_leaves(wire, names, count, whole):
+    """They choose different machines; what the second chose before it read of the first is refused."""
     filters = [{"use": "machine_name"}, {"use": "fits", "basis": "requests"}]
     safe, ledger = parse_profile(toml({"survive": "machine", "filters": filters}), "safe"), Ledger(wire, names)
-    of, followers = fleet(*(machine(f"m{n}", 4, 4) for n in range(3))), [Follower(ledger), Follower(ledger)]
+    of, followers = fleet(*(machine(f"m{n}", 20, 4) for n in range(3))), [Follower(ledger), Follower(ledger)]
 
-    def place(follower, wanted, machine):
-        asked = [request(id=f"{machine}-{n}", cpu=1, machine=machine) for n in range(wanted)]
+    def steps(follower, wanted, machine, **more):
+        asked = [request(id=f"{machine}-{n}", cpu=1, machine=machine, **more) for n in range(wanted)]
         placing = Placing(ledger, follower, clock=lambda: of.now_s)
-        steps = placing.steps(asked, lambda: RankingInputs(of.snapshot, follower.view, safe, of.now_s))
+        return placing.steps(asked, lambda: RankingInputs(of.snapshot, follower.view, safe, of.now_s))
+
+    def placed(steps):
         return sum(record is not None for record in run_to_end(steps).records)
 
     followers[0].poll()
-    assert place(followers[0], 8 - count, "") == 8 - count
+    assert placed(steps(followers[0], 40 - count, "")) == 40 - count
     followers[1].poll()
-    assert [place(followers[0], count, "m1"), place(followers[1], count, "m2")] == [count, 0]
+    second = steps(followers[1], count, "m2", all_or_nothing=whole)
+    if whole:
+        next(second)  # some of them have their machine
+    assert placed(steps(followers[0], count, "m1")) == count
+    if whole:
+        followers[1].poll()
+    assert placed(second) == 0
 
 
 @pytest.mark.parametrize("row", cases("reservation", "unicore_filter"), ids=by_name)

@@ -35,6 +35,7 @@ RULES = (
     {"priority_class": "batch", "role": "master"},
     {"cluster": "apart", "anti_affinity": [{"instances": {"cluster": "apart"}}]},
     {"cluster": "pair", "anti_affinity": [{"instances": {"cluster": "pair"}, "topology": "rack", "others": 1}]},
+    {"affinity": [{"instances": {"cluster": "loose"}, "topology": "rack"}]},
 )  # fmt: skip
 
 
@@ -82,13 +83,16 @@ def lost(of, how, topology):
 def test_each_domain_is_lost_in_turn(seed, topology, name):
     """Whatever the sizes, rules, clusters, ports and classes are; by the plan of ``drain --lost``."""
     draw = np.random.default_rng(seed)
-    of, how = racks(int(draw.integers(3, 8)), int(draw.integers(2, 5))), profile(name, topology)
+    machines, count = int(draw.integers(3, 8)), int(draw.integers(2, 5))
+    of, how = racks(machines, count), profile(name, topology)
     picks = zip(draw.integers(len(SIZES), size=200), draw.integers(len(RULES), size=200), strict=True)
     stream = [{"cpu": SIZES[size][0], "memory": SIZES[size][1], **RULES[rule]} for size, rule in picks]
     assert filled(of, how, stream, refused=4)
     lasting = replace(how, filters=tuple(each for each in how.filters if not momentary(each.filter)))
     for profile_then in (how, lasting):  # the load may be another one by then
         assert [one.why for found in lost(of, profile_then, topology) for one in found.blocked] == []
+    told = [_lost("rack", f"r{n}", Trial(of.inputs(how))) for n in range(min(machines, count)) if topology == "rack"]
+    assert [one["homeless"] for one in told] == [[]] * len(told)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +223,7 @@ def test_a_refusal_says_why():
 def test_the_others_were_not_tried_where_a_better_machine_is_found_by_a_trial():
     """An instance with a rule is tried; the answer says so of the machines after the best."""
     of, how = racks(4, 2), profile("kubernetes", "rack")
-    ranking = ranked(request(**RULES[-1]), of.inputs(how))
+    ranking = ranked(request(**RULES[-2]), of.inputs(how))
     assert summary(ranking) == "1/4 feasible: 3 worse, not tried for the loss of a rack"
     assert ranking.best(4).tolist() == [0]
 

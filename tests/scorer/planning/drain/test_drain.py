@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from scorer.ledger.record.instance import Moving, as_request, copy_with, moved_to
 from scorer.ledger.view.overlay import Overlay
-from scorer.placement.choosing.trial import Trial
+from scorer.placement.choosing.trial import Trial, place_anew
 from scorer.planner.drain import drain_result
-from scorer.planning.anew import place_anew
 from scorer.planning.drain.drain import drain
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
