@@ -207,9 +207,9 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     prune_labels: Labels = {}
     """With ``prune``: only those with these labels."""
     release_last: bool = False
-    """Commands of an earlier version undid steps; true is refused."""
+    """Release after all other steps, where that refuses no more of them: what is released need not be undone."""
     records: bool = False
-    """Ignored: commands of an earlier version give it."""
+    """Give each step the record of its instance, by which the step can be undone."""
 
 
 Number = int | float

@@ -359,6 +359,8 @@ class PlanStep(Result, kw_only=True):
     generation: int
     changes: dict[str, Any]
     """The parameters of its ``update``, in base units."""
+    record: dict[str, Any] | None = None
+    """With ``records`` the record of the instance before the step; null for a new one."""
 
 
 class PlanResult(Result, kw_only=True):

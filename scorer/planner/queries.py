@@ -19,7 +19,7 @@ from scorer.planning.balance.advice import advice, told
 from scorer.planning.room import counts_by, room_of_each
 from scorer.planning.wanted.differences import Action
 from scorer.planning.wanted.requests import InvalidWanted, WantedRequests
-from scorer.planning.wanted.wanted import compare
+from scorer.planning.wanted.wanted import compare, undoable
 from scorer.ranking.inputs import InputsOf
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.rpc.methods.parameters import read_params
@@ -55,7 +55,7 @@ def _typed(settings: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-_ACTIONS: Sequence[Action] = [one for one in get_args(Action) if one != "cancel"]
+_ACTIONS: Sequence[Action] = [one for one in get_args(Action) if one not in ("cancel", "restore")]
 
 
 def plan(params: dict[str, Any], inputs_of: InputsOf) -> PlanResult:
@@ -68,8 +68,6 @@ def plan(params: dict[str, Any], inputs_of: InputsOf) -> PlanResult:
         raise InvalidRequest(f"instances: {len(given)}, at most {BATCH_MAX}")
     if asked.prune_labels and not asked.prune:
         raise InvalidRequest("prune_labels: goes with prune")
-    if asked.release_last:
-        raise InvalidRequest("release_last: steps of a plan are not undone any more")
     inputs = inputs_of(asked.profile, asked.profile_text)
     wanted = WantedRequests()
     try:
@@ -77,7 +75,8 @@ def plan(params: dict[str, Any], inputs_of: InputsOf) -> PlanResult:
             wanted.add(f"instances[{position}]", one)
     except InvalidWanted as error:
         raise InvalidRequest(str(error)) from None
-    found = compare(wanted.all, inputs, prune=asked.prune, prune_labels=asked.prune_labels)
+    make = undoable if asked.release_last else compare
+    found = make(wanted.all, inputs, prune=asked.prune, prune_labels=asked.prune_labels)
     return PlanResult(
         profile=inputs.profile.name,
         counts={action: found.count(action) for action in _ACTIONS},
@@ -86,6 +85,7 @@ def plan(params: dict[str, Any], inputs_of: InputsOf) -> PlanResult:
             PlanStep(
                 action=one.action, id=one.id, source=one.source, target=one.target, why=one.why,
                 generation=one.generation, changes=dict(one.changes),
+                record=msgspec.to_builtins(one.old) if asked.records and one.old else None,
             )
             for one in found.steps
         ],

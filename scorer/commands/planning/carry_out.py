@@ -3,11 +3,12 @@
 | rule | after a refused step | used by |
 |---|---|---|
 | STOP | no other is tried | ``plan --apply``: run again, it does the rest; ``drain --undo`` |
+| GO_ON | the others are tried | `undo`: each step counts for itself |
 | DROP_DEPENDENTS | those that depend on it are dropped, the others are tried | ``rebalance --apply`` |
 
 A step depends on another one that was to leave its target, where it would have made room. It also depends on a failed
 move to its own source, where that move would have added load. Without an answer a step may have been carried out; then
-no other is tried. The outcomes are yielded one by one: a caller stops iterating to cancel the rest.
+no other is tried, except under GO_ON. The outcomes are yielded one by one: a caller stops iterating to cancel the rest.
 
 | action | calls |
 |---|---|
@@ -16,6 +17,7 @@ no other is tried. The outcomes are yielded one by one: a caller stops iterating
 | change, update | ``update`` |
 | release | ``release`` |
 | cancel | ``update`` with ``cancel_move`` |
+| restore | ``place`` where the instance was, and ``confirm`` with the time since which it runs |
 
 A step names the generation that it was planned for: an instance that was replaced meanwhile is not touched. A move
 reserves amounts and rules with its target. Ports, role and labels change at once (`NOT_MOVED`), after that.
@@ -30,18 +32,23 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from scorer.client import Client, Moving, WindwardError
-from scorer.planning.wanted.differences import NOT_MOVED, Step
+from scorer.ledger.record.instance import as_request
+from scorer.planning.wanted.differences import NOT_MOVED, Step, restoring
 
 _Answer = TypeVar("_Answer")
 
 PLACED_AT_ONCE = 500
 """Instances in one call: a scorer answers other queries between two calls."""
 _NO_ANSWER = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+_UNKNOWN = (*_NO_ANSWER, "INTERNAL")
 """Codes after which it is unknown whether a step was carried out."""
+_GONE = ("NOT_FOUND", "FAILED_PRECONDITION")
+"""Codes of a release whose reservation no longer exists."""
 
 
 class OnRefusal(Enum):
     STOP = "stop"
+    GO_ON = "go on"
     DROP_DEPENDENTS = "drop dependents"
 
 
@@ -73,6 +80,12 @@ class Outcome:
         """Whether the step was tried and has failed."""
         return self.state in ("refused", "unanswered")
 
+    @property
+    def in_effect(self) -> bool:
+        """Whether the step took effect, in part or possibly; a new instance without an answer did not."""
+        unknown = self.failed and self.error is not None and self.error.code in _UNKNOWN
+        return self.state == "done" or self.begun or (unknown and self.step.action != "place")
+
     def after(self, error: WindwardError) -> "Outcome":
         """Return this outcome with a failure of the next call."""
         state: Literal["refused", "unanswered"] = "unanswered" if error.code in _NO_ANSWER else "refused"
@@ -102,7 +115,8 @@ def carry_out(steps: Sequence[Step], calls: "Calls", on_refusal: OnRefusal) -> I
                 continue
             if outcome.failed:
                 undone.append(outcome.step)
-                ended = outcome.error if outcome.state == "unanswered" or on_refusal is OnRefusal.STOP else None
+                silent = outcome.state == "unanswered" and on_refusal is not OnRefusal.GO_ON
+                ended = outcome.error if silent or on_refusal is OnRefusal.STOP else None
             yield outcome
 
 
@@ -131,6 +145,8 @@ class Calls:
     """The profile by which targets are checked; "": the scorer's own."""
     ttl_s: float | None = None
     """How long new instances and the targets of moves are held; None: the request's, or the scorer's default."""
+    all_or_nothing: bool = False
+    """The new instances of one call are reserved all or none."""
     tries: int = 1
     """The number of attempts of a call that conflicts with other callers; no call acts twice."""
 
@@ -151,8 +167,9 @@ class Calls:
     def _place(self, group: Sequence[Outcome]) -> Iterator[Outcome]:
         held: dict[str, Any] = {} if self.ttl_s is None else {"ttl_s": self.ttl_s}
         instances = [msgspec.to_builtins(one.step.request) | held for one in group]
+        together: dict[str, Any] = {"all_or_nothing": True} if self.all_or_nothing else {}
         try:
-            answer = self._call(self.scorer.place, instances=instances, **self._by)
+            answer = self._call(self.scorer.place, instances=instances, **self._by, **together)
         except WindwardError as error:
             yield from (one.after(error) for one in group)
             return
@@ -171,6 +188,11 @@ class Calls:
         if step.action == "release":
             self._call(self.scorer.release, step.id, **own)
             yield outcome
+        elif step.action == "restore":
+            assert step.old is not None
+            self._call(self.scorer.place, **msgspec.to_builtins(step.request), **self._by)
+            self._call(self.scorer.confirm, step.id, machine=step.target, started_at=step.old.started_at)
+            yield replace(outcome, machine=step.target)
         elif step.action == "cancel":
             yield replace(outcome, machine=self._call(self.scorer.update, step.id, **own, cancel_move=True).machine)
         elif step.action == "move":
@@ -203,3 +225,37 @@ class Calls:
     @property
     def _by(self) -> dict[str, Any]:
         return {"profile": self.profile} if self.profile else {}
+
+
+def undo(outcomes: Sequence[Outcome], calls: Calls) -> dict[int, WindwardError]:
+    """Undo the steps that are in effect, the last one first; return by position why a step is not undone.
+
+    | step | undone by |
+    |---|---|
+    | place | release of that generation |
+    | move | cancel; ports, role and labels as they were |
+    | change, update | update to the amounts and rules that the instance had |
+    | release | restore |
+
+    Other instances may take room that a step freed: then the ledger refuses to undo it. Each call may be made again: a
+    step that is undone already stays so.
+    """
+    made = [one for one in reversed(outcomes) if one.in_effect]
+    left: dict[int, WindwardError] = {}
+    for one, back in zip(made, carry_out([*map(_way_back, made)], calls, OnRefusal.GO_ON), strict=True):
+        has_ended = one.step.action == "place" and back.error is not None and back.error.code in _GONE
+        if back.error is not None and not has_ended:
+            left[one.position] = back.error
+    return left
+
+
+def _way_back(outcome: Outcome) -> Step:
+    step, old = outcome.step, outcome.step.old
+    if step.action == "place":
+        return Step("release", step.id, generation=outcome.generation)
+    assert old is not None
+    if step.action == "release":
+        return Step("restore", step.id, target=old.machine, request=as_request(old, old.machine), old=old)
+    moved = step.action == "move"
+    changes = restoring(old, [name for name in step.changes if not moved or name in NOT_MOVED])
+    return Step("cancel" if moved else step.action, step.id, generation=step.generation, changes=changes)

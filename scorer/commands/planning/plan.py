@@ -47,7 +47,8 @@ class PlanSettings(FleetSettings):
     The file has JSON lines, or one JSON list, of objects with `id` and the fields of a request (`cpu`, `memory`,
     `machine`, `selector`, ...), as `place --query` takes them. Other instances are left alone unless --prune. With
     --apply a scorer carries the steps out, and stops at the first one that it refuses; run again, the command does the
-    others. New instances are reserved until --ttl-s is over, or confirmed with --confirm.
+    others. New instances are reserved until --ttl-s is over, or confirmed with --confirm. With --all-or-nothing the
+    steps before a refused one are undone.
     Exit codes: 0 nothing to change, or all applied; 1 there are changes, or --apply stopped; 3 some find no machine; 4
     no answer to --apply; 255 the plan could not be made.
     """
@@ -55,7 +56,7 @@ class PlanSettings(FleetSettings):
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward plan docs/examples/wanted.jsonl --fleet-file docs/examples/hot.json    # against the fleet of a file",
         "windward plan docs/examples/wanted.jsonl --prune --prune-labels app=web       # what is no longer wanted, too",
-        "windward plan docs/examples/wanted.jsonl --apply                              # and carry it out",
+        "windward plan docs/examples/wanted.jsonl --apply --all-or-nothing             # only if nothing is refused",
     )
 
     file: str = setting(help="the wanted instances; - is standard input", positional=True, metavar="FILE")
@@ -69,6 +70,7 @@ class PlanSettings(FleetSettings):
     confirm: bool = setting(
         False, "with --apply: confirm the new instances at once; a move is confirmed when it is done"
     )
+    all_or_nothing: bool = setting(False, "with --apply: change nothing when a step is refused: undo those before")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,7 +96,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         return UNKNOWN
     answer = plan_answer(found)
     refused = bool(answer["counts"]["refuse"])
-    if settings.apply:
+    if settings.apply and not (refused and settings.all_or_nothing):
         return _apply(settings, _steps(found, requests), answer)
     ask.tell(settings, answer, show, indent=2)
     if refused:
@@ -128,7 +130,7 @@ def _found(settings: PlanSettings) -> tuple[PlanResult, list[Request]]:
         raise SettingsError(f"file: {settings.file}: {error}") from None
     asked = {
         "instances": [msgspec.to_builtins(one) for one in requests], "prune": settings.prune,
-        "prune_labels": settings.prune_labels,
+        "prune_labels": settings.prune_labels, "release_last": settings.all_or_nothing, "records": settings.apply,
     }  # fmt: skip
     try:
         return planned(settings, settings.profile, PlanResult, "plan", asked), requests
@@ -138,6 +140,7 @@ def _found(settings: PlanSettings) -> tuple[PlanResult, list[Request]]:
 
 def _steps(found: PlanResult, requests: Sequence[Request]) -> list[Step]:
     """Return the plan's steps in the form that `carry_out` takes."""
+    from scorer.ledger.record.instance import of_builtins
     from scorer.planning.wanted.differences import Step
 
     request_of = {one.id: one for one in requests}
@@ -145,6 +148,7 @@ def _steps(found: PlanResult, requests: Sequence[Request]) -> list[Step]:
         Step(
             cast("Action", one.action), one.id, one.source, one.target, one.why, one.generation, one.changes,
             request_of.get(one.id) if one.source is None else None,
+            None if one.record is None else of_builtins(one.record),
         )
         for one in found.steps
     ]  # fmt: skip
@@ -166,14 +170,17 @@ def _confirmed(outcomes: Sequence[Outcome], calls: Calls) -> dict[int, dict[str,
 
 def _apply(settings: PlanSettings, steps: Sequence[Step], answer: dict[str, Any]) -> int:
     from scorer.commands.planning.announce import announce
-    from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out
+    from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out, undo
 
-    code = ask.NO_MACHINE if answer["counts"]["refuse"] else ask.OK
+    code, left = ask.NO_MACHINE if answer["counts"]["refuse"] else ask.OK, {}
     with ask.client(settings) as scorer:
-        calls = Calls(scorer, settings.profile, settings.ttl_s, tries=TRIES)
+        calls = Calls(scorer, settings.profile, settings.ttl_s, all_or_nothing=settings.all_or_nothing, tries=TRIES)
         outcomes = list(carry_out(steps, calls, OnRefusal.STOP))
         stopped = next((one for one in outcomes if one.failed), None)
-        confirmed = _confirmed(outcomes, calls) if settings.confirm else {}
+        if stopped and settings.all_or_nothing:
+            left = {position: error.message for position, error in undo(outcomes, calls).items()}
+        kept = settings.confirm and not (stopped and settings.all_or_nothing)
+        confirmed = _confirmed(outcomes, calls) if kept else {}
     for one in outcomes:
         step = answer["steps"][one.position]
         if one.state == "done" or one.begun:
@@ -183,14 +190,18 @@ def _apply(settings: PlanSettings, steps: Sequence[Step], answer: dict[str, Any]
             step |= {"done": True} | ({"until": until} if until else {}) | confirmed.get(one.position, {})
     if stopped:
         assert stopped.error is not None
-        what = f"stopped at {stopped.step.id!r} ({stopped.step.action})"
-        message = f"{what}: {stopped.error.message}; {left_words(answer)}"
+        if settings.all_or_nothing:
+            answer |= undone(answer["steps"], left)
+            words = undone_words(answer, stopped.error.code)
+        else:
+            words = left_words(answer)
+        message = f"stopped at {stopped.step.id!r} ({stopped.step.action}): {stopped.error.message}; {words}"
         code = ask.report(WindwardError(stopped.error.code, message), "plan", settings)
     if unconfirmed := [one for one in answer["steps"] if "unconfirmed" in one]:
         message = f"{unconfirmed[0]['id']!r} is not confirmed: {unconfirmed[0]['unconfirmed']}"
         code = ask.report(WindwardError("ABORTED", message), "plan", settings)
     begun = [(one.step, one.moving) for one in outcomes if one.moving is not None]
-    answer["announced"] = announce(settings, begun, "plan")
+    answer["announced"] = announce(settings, begun, "plan") if not (stopped and settings.all_or_nothing) else False
     answer["applied"] = True
     ask.tell(settings, answer, show, indent=2)
     return code
@@ -201,6 +212,7 @@ _WORDS = {
     "place": "to place", "move": "to move", "change": "to change", "update": "to update", "release": "to release",
     "refuse": "refused", "same": "unchanged",
 }  # fmt: skip
+_UNKNOWN = ("DEADLINE_EXCEEDED", "UNAVAILABLE")
 
 
 def plan_answer(found: PlanResult) -> dict[str, Any]:
@@ -263,7 +275,9 @@ def _state(step: Mapping[str, Any]) -> str:
         return "confirmed"
     if step.get("done") and step.get("until"):
         return "reserved" if step["action"] == "place" else "moving"
-    return "done" if step.get("done") else "not done"
+    return next(
+        (state for state in ("done", "undone") if step.get(state)), "not undone" if "left" in step else "not done"
+    )
 
 
 _STEPS = (
@@ -278,3 +292,30 @@ def left_words(answer: Mapping[str, Any]) -> str:
     steps = [one for one in answer["steps"] if one["action"] != "refuse"]
     done = sum(one.get("done", False) for one in steps)
     return f"{done} of {counted(len(steps), 'step')} {'is' if done == 1 else 'are'} done, run it again for the rest"
+
+
+def undone(steps: Sequence[dict[str, Any]], left: Mapping[int, str]) -> dict[str, Any]:
+    """Mark the undone steps, and the reasons why others were not undone; return the summary for the answer."""
+    for position, step in enumerate(steps):
+        if position in left:
+            step.pop("done", None)
+            step["left"] = left[position]
+        elif step.pop("done", False):
+            step["undone"] = True
+    return {"undone": not left}
+
+
+def undone_words(answer: Mapping[str, Any], code: str) -> str:
+    """Return the state after an all-or-nothing plan was stopped."""
+    steps = answer["steps"]
+    number, left = sum("undone" in one for one in steps), [one for one in steps if "left" in one]
+    words = f"{number} steps before it are undone" if number != 1 else "the step before it is undone"
+    if left:
+        words += f", {len(left)} cannot be: " + "; ".join(
+            f"{one['id']!r} ({one['action']}): {one['left']}" for one in left
+        )
+    elif code in _UNKNOWN:
+        words += "; whether it was carried out itself is not known: `windward instances show ID` says it"
+    else:
+        words += ": nothing has changed"
+    return words if number or left or code in _UNKNOWN else "nothing has changed"

@@ -316,6 +316,16 @@ def sound(name: bytes, raw: bytes) -> Instance | None:
     return record if alike else None
 
 
+def of_builtins(fields: Mapping[str, Any]) -> Instance:
+    """Return the instance of plain values, in base units, as `msgspec.to_builtins` gives them.
+
+    >>> one = Instance(id="a", machine="m", state="reserved", amounts=(0.5, None), maxmemory=8.0)
+    >>> of_builtins(msgspec.to_builtins(one)) == one
+    True
+    """
+    return msgspec.convert(fields, Instance, dec_hook=lambda kind, given: kind(given))
+
+
 def record_tail(instance: Instance, *, own: bool = True) -> bytes:
     """Return a record's tail: JSON without braces, on one line; not ``own``: without id and request."""
     return _encode(

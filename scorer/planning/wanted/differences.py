@@ -1,6 +1,6 @@
 """The steps to the wanted instances; an instance and its wanted request compared, as parameters of an update. Pure."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -46,6 +46,24 @@ def changes(old: Instance, new: Instance) -> dict[str, Any]:
             found |= {rule: b for rule, a, b in zip(RULES, before, after, strict=True) if a != b}
         else:
             found[name] = after
+    return found
+
+
+def restoring(old: Instance, parameters: Iterable[str]) -> dict[str, Any]:
+    """Return the parameters of the update that restores these fields of an instance.
+
+    >>> one = Instance(id="a", machine="m", state="confirmed", amounts=(1.0, None, None, None), limits=(2.0, -1.0))
+    >>> restoring(one, ["cpu", "memory", "limits", "selector", "role"])
+    {'cpu': 1.0, 'memory': 0.0, 'limits': {'cpu': 2.0}, 'selector': '', 'role': ''}
+    """
+    found: dict[str, Any] = {}
+    for name in parameters:
+        if name in RESOURCES:
+            found[name] = old.amounts[RESOURCES.index(name)] or 0.0
+        elif name in ("limits", "expected"):
+            found[name] = declared(getattr(old, name))
+        else:
+            found[name] = getattr(old.rules or Rules(), name) if name in RULES else getattr(old, name)
     return found
 
 
@@ -118,8 +136,8 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value) or "-"
 
 
-Action = Literal["release", "change", "update", "move", "place", "refuse", "same", "cancel"]
-"""The last one ends a move: no plan has it, ``drain --undo`` has."""
+Action = Literal["release", "change", "update", "move", "place", "refuse", "same", "cancel", "restore"]
+"""The last two undo a move and a release: no plan has them, `scorer.commands.planning.carry_out.undo` has."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +155,8 @@ class Step:
     """The parameters of an update, in base units."""
     request: Request | None = None
     """The request of the instance to place."""
+    old: Instance | None = None
+    """The record that it was decided on; None for a new instance."""
 
 
 @dataclass(frozen=True)

@@ -61,10 +61,12 @@ def compare(
     *,
     prune: bool = False,
     prune_labels: Mapping[str, str] | None = None,
+    release_last: bool = False,
 ) -> Wanted:
     """Return the steps that give the ledger the instances of these requests, each of which has its own id.
 
     ``prune``: confirmed instances that no request names are released, those with ``prune_labels`` only.
+    ``release_last``: releases come after all other steps, which then do not have the room of the released ones.
     Raises InvalidRequest where `rank` does.
     """
     comparison, ledger = _Comparison(Trial(inputs)), inputs.ledger
@@ -73,7 +75,7 @@ def compare(
     others = [one for one in ledger.instances.values() if one.id not in ids]
     labels = prune_labels or {}
     released = [one for one in others if _pruned(one, labels)] if prune else []
-    steps = [comparison.release(one) for one in released]
+    steps = [] if release_last else [comparison.release(one) for one in released]
     left = {one.id: (ledger.instances[one.id], one) for one in requests if one.id in ledger.instances}
     kept: dict[str, _Kept] = {}
     for phase in (comparison.shrunk, comparison.grown, comparison.moved):
@@ -85,8 +87,20 @@ def compare(
             kept[old.id] = old, request, comparison.moved(old, request)
     steps += [step for *_, step in kept.values()]
     steps += [comparison.placed(one) for one in requests if one.id not in ledger.instances]
+    steps += [comparison.release(one) for one in released if release_last]
     found = tuple(step for step in steps if step.action != "same")
     return Wanted(found, len(steps) - len(found), len(others) - len(released))
+
+
+def undoable(
+    requests: Sequence[Request], inputs: RankingInputs, *, prune: bool, prune_labels: Mapping[str, str] | None = None
+) -> Wanted:
+    """Return the result of `compare`, with releases last unless more is refused then: so none has to be undone."""
+    found = compare(requests, inputs, prune=prune, prune_labels=prune_labels)
+    if not found.count("release"):
+        return found
+    last = compare(requests, inputs, prune=prune, prune_labels=prune_labels, release_last=True)
+    return last if last.count("refuse") <= found.count("refuse") else found
 
 
 def _pruned(instance: Instance, labels: Mapping[str, str]) -> bool:
@@ -101,7 +115,7 @@ class _Comparison:
 
     def release(self, old: Instance) -> Step:
         self.trial.leave(old.id)
-        return Step("release", old.id, old.machine, None, "not in the file", old.generation)
+        return Step("release", old.id, old.machine, None, "not in the file", old.generation, old=old)
 
     @quiet
     def shrunk(self, old: Instance, request: Request) -> Step | None:
@@ -156,7 +170,7 @@ class _Comparison:
         self.trial.put(self._leaving(old))
         self.trial.move(copy_with(new, id=f"{old.id}{_ARRIVING}"), target)
         words = "; ".join(filter(None, (because, in_words(old, new))))
-        return Step("move", old.id, old.machine, target, words, old.generation, changes(old, new))
+        return Step("move", old.id, old.machine, target, words, old.generation, changes(old, new), old=old)
 
     @quiet
     def is_alone(self, old: Instance, request: Request, step: Step) -> bool:
@@ -199,7 +213,7 @@ class _Comparison:
         """Return the step of an instance that stays on its machine."""
         differs = changes(old, new)
         action: Action = "update" if only_rules(differs) else "change" if differs else "same"
-        return Step(action, old.id, old.machine, old.machine, in_words(old, new), old.generation, differs)
+        return Step(action, old.id, old.machine, old.machine, in_words(old, new), old.generation, differs, old=old)
 
     def _best(self, request: Request) -> tuple[str | None, str]:
         """Return the machine for a request, or None with the reason."""

@@ -570,6 +570,8 @@ def test_a_plan_is_applied_and_then_there_is_nothing_to_do(windward, tmp_path):
     assert windward("plan", str(file), *scope).returncode == 0
     refused = [web | {"id": "huge", "cpu": 1000}, web | {"id": "one-more"}]
     file.write_text("\n".join(map(json.dumps, refused)))
+    assert windward("plan", str(file), "--apply", "--all-or-nothing").returncode == 3
+    assert json.loads(windward("instances", "show", "one-more", "--json").stdout or "null") is None
     assert windward("plan", str(file), "--apply").returncode == 3
     assert json.loads(windward("instances", "show", "one-more", "--json").stdout)["state"] == "reserved"
     nobody = {"WINDWARD_REDIS_URL": "redis://127.0.0.1:1/0", "WINDWARD_TIMEOUT": "0.5"}

@@ -2,17 +2,20 @@
 
 import json
 import os
+import threading
 import time
+from contextlib import contextmanager, suppress
 from itertools import count
 
 import pytest
 
 from schemas.names import Names
-from scorer.client import Client
+from scorer.client import Client, WindwardError
 from scorer.commands.machines.machines import main as machines
 from scorer.commands.planning.drain import main as drain
 from scorer.commands.planning.plan import main
 from scorer.commands.shared.ask import DirectClient
+from tests.effort import effort
 from tests.integration.scorer.test_rpc import FRESH_S, planner_process, scorer_process
 from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
@@ -154,6 +157,131 @@ def test_a_run_that_broke_off_is_finished_by_another(fleet, monkeypatch, capsys,
     assert fleet.plan("--apply") == 0
     assert fleet.plan() == 0
     assert fleet.held()["moves"]["moving"]["new"]["amounts"][0] == 3.0
+
+
+def test_whole_or_not_at_all_while_another_takes_the_room(fleet, monkeypatch, capsys):
+    """All that was done is undone, the words say so; when the room is back the same command does it all."""
+    before, sums = fleet.held(), fleet.promised()
+
+    def rival():
+        for machine in MACHINES:
+            assert fleet.client.place(id=f"rival-{machine}", cpu=7, memory="1G", machine=machine).machine
+
+    before_call(monkeypatch, "place", rival)
+    assert fleet.plan("--apply", "--all-or-nothing") == 1
+    told = capsys.readouterr()
+    assert "stopped at 'new-1' (place): " in told.err
+    assert "4 steps before it are undone: nothing has changed" in told.err
+    assert [line.split()[4] for line in told.out.splitlines()[1:5]] == ["undone"] * 4
+    for machine in MACHINES:
+        fleet.client.release(f"rival-{machine}")
+    assert fleet.held() == before
+    assert fleet.promised() == sums
+    assert fleet.plan("--apply", "--all-or-nothing", "--json") == 0
+    assert {one["id"] for one in json.loads(capsys.readouterr().out)["steps"] if one["done"]} == {
+        *(one["id"] for one in THERE), "new-1", "new-2",
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_what_cannot_be_put_back_is_named(fleet, monkeypatch, capsys):
+    """The room that a step gave back belongs to others now: the rest is undone."""
+    idle = {"memory": "1G", "expected": {"cpu": 0.1}}
+    assert fleet.client.place(id="fill", cpu=7, machine="m0", **idle).machine
+
+    def rival():
+        for machine, cpu in (("m0", 2), ("m1", 9), ("m2", 9)):
+            assert fleet.client.place(id=f"rival-{machine}", cpu=cpu, machine=machine, **idle).machine
+
+    before_call(monkeypatch, "place", rival)
+    before = fleet.held()
+    fleet.file.write_text("\n".join(map(json.dumps, [WANTED[0], WANTED[2], WANTED[4]])))
+    assert fleet.plan("--apply", "--all-or-nothing", "--json") == 1
+    told = capsys.readouterr()
+    assert "1 cannot be: 'shrinks' (change): 'shrinks' cannot be updated: too much cpu promised" in told.err
+    answer = json.loads(told.out)
+    assert answer["undone"] is False
+    assert [(one["id"], one.get("undone", False), "left" in one) for one in answer["steps"][:2]] == [
+        ("shrinks", False, True), ("moves", True, False),
+    ]  # fmt: skip
+    after = fleet.held()
+    assert after.pop("shrinks")["cpu"] == 2
+    assert {name: one for name, one in after.items() if name in before} == {
+        name: one for name, one in before.items() if name != "shrinks"
+    }
+
+
+@contextmanager
+def rival_of(fleet, numbers):
+    """Another client that takes room and gives all of it back, until the end of the ``with``."""
+    over = threading.Event()
+
+    def run():
+        with Client(fleet.environ["WINDWARD_REDIS_URL"], fleet.environ["WINDWARD_PREFIX"], timeout_s=60) as client:
+            while not over.is_set():
+                name = f"rival-{next(numbers)}"
+                with suppress(WindwardError):
+                    client.place(id=name, cpu=9, memory="1G")
+                for _ in range(10):
+                    try:
+                        client.release(name)
+                    except WindwardError as error:
+                        if error.retryable:
+                            continue
+                    break
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_whole_or_not_at_all_whoever_else_places(fleet, capsys):
+    """While another client takes and gives room back, each run leaves all as it was, or all as it is wanted.
+
+    The other client rests while the instances are placed anew: it would take their room.
+    """
+    numbers, own = count(), {one["id"] for one in THERE}
+    before = {name: one for name, one in fleet.held().items() if name in own}
+    codes = []
+    for _ in range(effort(4, 100)):
+        with rival_of(fleet, numbers):
+            codes.append(fleet.plan("--apply", "--all-or-nothing"))
+        told = capsys.readouterr()
+        now = {name: one for name, one in fleet.held().items() if not name.startswith("rival")}
+        if codes[-1] == 0:
+            assert now.keys() == own - {"old"} | {"new-1", "new-2"}
+            fleet.client.update("moves", cancel_move=True)
+            for name in now:
+                fleet.client.release(name)
+            eventually(lambda: not {*own} & {*fleet.held()})
+            fleet.start()
+            before = {name: one for name, one in fleet.held().items() if name in own}
+        elif "cannot be" not in told.err:
+            assert now == before, told.err
+        else:
+            break
+    assert set(codes) <= {0, 1, 3, 4}, told.err  # 4: overtaken every time
+
+
+def test_a_machine_that_is_closed_or_unknown_is_named(fleet, capsys):
+    """What is on a cordoned machine stays; what is wanted there, or nowhere, is refused and the words say which."""
+    assert machines(["cordon", "m1"], fleet.environ) == 0
+    fleet.file.write_text("\n".join(map(json.dumps, [
+        {"id": "ruled", "cpu": 1, "memory": "1G", "limits": {"cpu": 2}, "machine": "m1"},
+        {"id": "shrinks", "cpu": 4, "memory": "1G", "machine": "m1"}, {"id": "new", "machine": "m9"},
+    ])))  # fmt: skip
+    capsys.readouterr()
+    assert main([str(fleet.file)], fleet.environ) == 3
+    told = capsys.readouterr().out.splitlines()
+    assert "the file names the machine; 0/3 feasible: 2 not the machine asked for, 1 cordoned" in told[1]
+    assert "there is no machine 'm9'" in told[2]
+    assert "2 refused, 1 unchanged" in told[-1]
 
 
 def test_drained_twice_and_undone_twice(fleet, capsys):

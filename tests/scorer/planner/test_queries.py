@@ -5,6 +5,7 @@ import re
 import pytest
 
 from schemas.rpc.request import InvalidRequest
+from scorer.ledger.record.instance import of_builtins
 from scorer.ranking.profiles.profile import ProfileError
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.planning.balance.test_by_overload import hot_and_cold
@@ -43,13 +44,29 @@ def three():
     return scorer
 
 
-def test_what_an_earlier_command_gives_is_taken(three):
-    """`records` is ignored; the answer says on how large a fleet it was planned."""
-    found = three.ask("plan", instances=[{"id": "new", "cpu": 1, "memory": 1}], records=True, release_last=False)
-    assert [one["action"] for one in found["steps"]] == ["place"]
+def test_a_step_has_the_record_by_which_it_can_be_undone(three):
+    """Where that is asked for; the answer says on how large a fleet it was planned."""
+    three.ask("place", id="there", cpu=1, memory=1, labels={"app": "a"})
+    three.ask("confirm", id="there")
+    wanted = [{"id": "there", "cpu": 2, "memory": 1, "labels": {"app": "a"}}, {"id": "new", "cpu": 1, "memory": 1}]
+    before = three.service.current.ledger.instances["there"]
+    found = three.ask("plan", instances=wanted, records=True)
+    records = {one["id"]: one["record"] for one in found["steps"]}
+    assert of_builtins(records["there"]) == before
+    assert records["new"] is None
     assert (found["machines"], found["instances"]) == (
         len(three.service.current.snapshot), len(three.service.current.ledger)
     )  # fmt: skip
+    assert [one["record"] for one in three.ask("plan", instances=wanted)["steps"]] == [None, None]
+
+
+def test_releases_come_last_where_that_is_asked_for(three):
+    three.ask("place", id="there", cpu=1, memory=1)
+    three.ask("confirm", id="there")
+    asked = {"instances": [{"id": "new", "cpu": 1, "memory": 1}], "prune": True}
+    first, last = (three.ask("plan", **asked, release_last=late)["steps"] for late in (False, True))
+    assert [one["action"] for one in first if one["id"] in ("there", "new")] == ["release", "place"]
+    assert [one["action"] for one in last if one["id"] in ("there", "new")] == ["place", "release"]
 
 
 @pytest.fixture
@@ -98,7 +115,6 @@ APART = [{"instances": {"app": "x"}, "topology": "rack"}]
 @pytest.mark.parametrize(
     ("method", "asked", "error"),
     [
-        ("plan", {"instances": [], "release_last": True}, "release_last: steps of a plan are not undone any more"),
         (
             "capacity",
             {"cpu": 1, "labels": {"app": "x"}, "anti_affinity": APART},

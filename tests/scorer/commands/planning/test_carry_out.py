@@ -1,11 +1,14 @@
-"""How the steps of a plan are carried out: each rule after a refusal."""
+"""How the steps of a plan are carried out: each rule after a refusal; and how they are undone."""
+
+import json
 
 import pytest
 
-from schemas.rpc.request import read_request
+from schemas.rpc.request import Request, read_request
 from scorer.client import Client, ConfirmResult, Line, Moving, PlaceResult, ReleaseResult, UpdateResult, WindwardError
 from scorer.commands.planning import carry_out as carrying
-from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out
+from scorer.commands.planning.carry_out import Calls, OnRefusal, Outcome, carry_out, undo
+from scorer.ledger.record.instance import Instance, Rules
 from scorer.planning.wanted.differences import Step
 
 NO_ROOM = WindwardError("RESOURCE_EXHAUSTED", "no room")
@@ -97,11 +100,11 @@ def test_a_plan_is_carried_out_in_its_order():
         "place",
         [STEPS[4].request, STEPS[5].request],
     )
-    list(carry_out(STEPS, Calls(scorer, "seed", 60.0), OnRefusal.STOP))
+    list(carry_out(STEPS, Calls(scorer, "seed", 60.0, all_or_nothing=True), OnRefusal.STOP))
     assert scorer.calls[6] == ("update", {"id": "c", "generation": 5, "cpu": 2.0, "profile": "seed"})
     assert scorer.calls[7][1]["ttl_s"] == 60.0
     assert "ttl_s" not in scorer.calls[8][1]
-    assert scorer.calls[9][1]["profile"] == "seed"
+    assert (scorer.calls[9][1]["profile"], scorer.calls[9][1]["all_or_nothing"]) == ("seed", True)
 
 
 def test_new_instances_are_placed_in_calls_of_bounded_size(monkeypatch):
@@ -166,8 +169,10 @@ def move_steps():
     ("rule", "error", "expected"),
     [
         (OnRefusal.STOP, NO_ROOM, ["refused", *["not tried"] * 4]),
+        (OnRefusal.GO_ON, NO_ROOM, ["refused", *["done"] * 4]),
         (OnRefusal.DROP_DEPENDENTS, NO_ROOM, ["refused", *["dropped"] * 3, "done"]),
         (OnRefusal.STOP, SILENT, ["unanswered", *["not tried"] * 4]),
+        (OnRefusal.GO_ON, SILENT, ["unanswered", *["done"] * 4]),
         (OnRefusal.DROP_DEPENDENTS, SILENT, ["unanswered", *["not tried"] * 4]),
     ],
 )
@@ -194,7 +199,7 @@ def test_what_has_no_machine_depends_on_nothing():
 def test_who_takes_no_more_outcomes_ends_it():
     """A step is carried out when its outcome is asked for."""
     scorer = Scorer({"a": SILENT})
-    assert next(carry_out(move_steps(), Calls(scorer), OnRefusal.STOP)).state == "unanswered"
+    assert next(carry_out(move_steps(), Calls(scorer), OnRefusal.GO_ON)).state == "unanswered"
     assert len(scorer.calls) == 1
 
 
@@ -226,3 +231,114 @@ def test_what_may_succeed_later_is_tried_again():
         assert len(answers) == 3 - tries
     answers[:] = [overtaken, None]
     assert next(carry_out([STEPS[1]], Calls(Overtaken()), OnRefusal.STOP)).state == "unanswered"
+
+
+OLD = Instance(
+    id="i", machine="m1", state="confirmed", amounts=Request(cpu=1.0).given_amounts(), ports=(7,), started_at=5.0,
+    rules=Rules(selector="disk=ssd"),
+)  # fmt: skip
+OWN = {"id": "i", "generation": 4}
+
+
+def step(action, **more):
+    return Step(action, "i", "m1", "m2", generation=4, old=OLD, **more)
+
+
+@pytest.mark.parametrize(
+    ("one", "calls"),
+    [
+        pytest.param(
+            Step("place", "i", request=read_request({"id": "i"})),
+            [("release", {"id": "i", "generation": 9})],
+            id="placed",
+        ),
+        pytest.param(
+            step("move", changes={"cpu": 3.0, "ports": (8,)}),
+            [("update", {**OWN, "cancel_move": True}), ("update", {**OWN, "ports": [7]})],
+            id="moved",
+        ),
+        pytest.param(
+            step("change", changes={"cpu": 3.0, "memory": 1e9, "labels": {"a": "b"}}),
+            [("update", {**OWN, "cpu": 1.0, "memory": 0.0, "labels": {}})],
+            id="changed",
+        ),
+        pytest.param(
+            step("update", changes={"selector": "", "tolerations": [{"key": "a"}]}),
+            [("update", {**OWN, "selector": "disk=ssd", "tolerations": []})],
+            id="updated",
+        ),
+        pytest.param(
+            step("release"),
+            [
+                (
+                    "place",
+                    {"id": "i", "machine": "m1", "cpu": 1.0, "maxmemory": 0.0, "ports": [7], "selector": "disk=ssd"},
+                ),
+                ("confirm", {"id": "i", "machine": "m1", "started_at": 5.0}),
+            ],
+            id="released",
+        ),
+    ],
+)
+def test_each_step_has_a_way_back(one, calls):
+    scorer = Scorer()
+    assert undo([Outcome(0, one, "done", "m2", 9)], Calls(scorer, all_or_nothing=True)) == {}
+    assert json.loads(json.dumps(scorer.calls)) == [[method, params] for method, params in calls]
+
+
+def test_the_profile_checks_what_is_put_back():
+    scorer = Scorer()
+    undo([Outcome(0, step("change", changes={"cpu": 3.0})), Outcome(1, step("release"))], Calls(scorer, "seed"))
+    assert [params.get("profile") for _, params in scorer.calls] == ["seed", None, "seed"]
+
+
+def test_the_last_one_is_undone_first_and_each_once():
+    """A move of two parts is one step, and so is one whose second part was refused."""
+    steps = [step("change", changes={"cpu": 3.0}), step("move", changes={"role": "master"})]
+    scorer = Scorer({"i master": NO_ROOM})
+    outcomes = list(carry_out(steps, Calls(scorer), OnRefusal.STOP))
+    assert outcomes[-1].begun
+    scorer.calls.clear()
+    undo(outcomes, Calls(scorer))
+    assert [tuple(params.keys() - OWN.keys()) for _, params in scorer.calls] == [("cancel_move",), ("role",), ("cpu",)]
+
+
+@pytest.mark.parametrize(
+    ("code", "action", "undone_too"),
+    [
+        ("UNAVAILABLE", "move", True), ("INTERNAL", "move", True), ("RESOURCE_EXHAUSTED", "move", False),
+        ("UNAVAILABLE", "place", False),
+    ],
+)  # fmt: skip
+def test_a_step_without_an_answer_is_undone_too(code, action, undone_too):
+    """It may have been carried out; a new instance may be another's and is not released."""
+    scorer = Scorer()
+    undo([Outcome(0, step(action)).after(WindwardError(code, "away"))], Calls(scorer))
+    assert bool(scorer.calls) == undone_too
+
+
+def test_what_was_not_tried_is_not_undone():
+    outcomes = [
+        Outcome(0, step("move"), "not tried", error=SILENT),
+        Outcome(1, step("move"), "dropped", cause=STEPS[0]),
+    ]
+    assert undo(outcomes, Calls(NoScorer())) == {}
+
+
+@pytest.mark.parametrize(
+    ("refused", "left"),
+    [
+        ({}, {}),
+        ({"update": NO_ROOM}, {0: NO_ROOM}),
+        ({"release": WindwardError("NOT_FOUND", "gone")}, {}),
+        ({"release": NO_ROOM}, {1: NO_ROOM}),
+        ({"release": SILENT}, {1: SILENT}),
+    ],
+    ids=["all", "a size", "it had expired", "a release", "no answer"],
+)
+def test_what_cannot_be_undone_is_told(refused, left):
+    """The others are; a reservation that is no more needs no release."""
+    scorer = Scorer(refused)
+    made = [Outcome(0, step("change", changes={"cpu": 0.5})), Outcome(1, Step("place", "j"), "done", "m1", 9)]
+    assert undo(made, Calls(scorer)) == left
+    assert [method for method, _ in scorer.calls] == ["release", "update"]

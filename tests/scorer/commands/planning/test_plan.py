@@ -1,4 +1,4 @@
-"""``windward plan`` from a file: the table, JSON, exit codes."""
+"""``windward plan`` from a file: the table, JSON, exit codes; and what is said of steps that were undone."""
 
 import json
 from io import BytesIO
@@ -9,7 +9,7 @@ import pytest
 
 from schemas.process.settings import SettingsError
 from scorer.commands.planning import wanted_file
-from scorer.commands.planning.plan import main
+from scorer.commands.planning.plan import main, undone, undone_words
 from scorer.commands.planning.wanted_file import read_text, read_wanted
 from scorer.planning.wanted import requests
 from scorer.planning.wanted.requests import InvalidWanted
@@ -67,6 +67,26 @@ def test_wrong_usage_is_one_line(words, message):
     with pytest.raises(SettingsError) as error:
         main(["file", *words], {})
     assert message in str(error.value)
+
+
+def test_what_cannot_be_undone_is_told():
+    """How many are undone, and why others are not; nothing else is said to be unchanged."""
+    told = [{"id": "i", "action": "change", "done": True}, {"id": "j", "action": "place"}]
+    told[1]["done"] = True
+    steps = [dict(one) for one in told]
+    assert undone(steps, {}) == {"undone": True}
+    words = undone_words({"steps": steps}, "RESOURCE_EXHAUSTED")
+    assert words == "2 steps before it are undone: nothing has changed"
+    steps = [dict(one) for one in told]
+    assert undone(steps, {0: "too much cpu promised"}) == {"undone": False}
+    words = undone_words({"steps": steps}, "RESOURCE_EXHAUSTED")
+    assert words == "the step before it is undone, 1 cannot be: 'i' (change): too much cpu promised"
+
+
+def test_an_unknown_outcome_is_not_called_unchanged():
+    """Where no scorer answered, nobody knows whether the last step was carried out."""
+    assert "whether it was carried out itself is not known" in undone_words({"steps": []}, "UNAVAILABLE")
+    assert undone_words({"steps": []}, "RESOURCE_EXHAUSTED") == "nothing has changed"
 
 
 ONE = {"id": "a", "cpu": 2, "memory": "1G"}

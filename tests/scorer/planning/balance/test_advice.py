@@ -1,4 +1,4 @@
-"""Any fleet, any settings: what a plan never does, by both rules."""
+"""Any fleet, any settings: what a plan never does, by both rules and both objectives."""
 
 from dataclasses import replace
 

@@ -269,6 +269,13 @@ def test_a_master_that_leaves_counts_until_it_is_gone():
     assert [one.action for one in plan.steps] == ["move", "refuse"]
 
 
+def test_releases_come_last_where_that_is_asked_for():
+    of = fleet(machine("a", 8, 100, usage=IDLE), instances=[{"id": "old", "machine": "a", "cpu": 6, "memory": 1}])
+    for cpu, order in ((1, ["place", "release"]), (4, ["refuse", "release"])):
+        plan = found(of, {"id": "new", "cpu": cpu, "memory": 1}, prune=True, release_last=True)
+        assert [one.action for one in plan.steps] == order
+
+
 @settings(max_examples=examples(40, 40), deadline=None)
 @given(st.data())
 def test_a_plan_breaks_no_rule_and_leaves_nothing_to_do(data):
