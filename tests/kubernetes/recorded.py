@@ -8,14 +8,13 @@ The files are in ``tests/scorer/kubernetes/recorded/`` and are read there withou
 import json
 import os
 import tempfile
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from scorer.kubernetes.pods_api import SELECTED
 from tests.kubernetes.cluster import PODS, Cluster
 from tests.kubernetes.processes import entry, make_nodes
-from tests.support.pages import eventually
+from tests.support.pages import Answering, eventually, serving
 
 FOLDER = Path(__file__).parents[1] / "scorer/kubernetes/recorded"
 NODES = ("n0", "n1", "n2")
@@ -36,17 +35,8 @@ class _Listener(ThreadingHTTPServer):
     def handle_error(self, *_):
         pass  # the scheduler's connections end with it
 
-    def __enter__(self):
-        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
-        return self
 
-    def __exit__(self, *_):
-        self.shutdown()
-        self.server_close()
-
-
-class _Call(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Call(Answering, BaseHTTPRequestHandler):
     server: _Listener
 
     def do_POST(self):
@@ -54,14 +44,7 @@ class _Call(BaseHTTPRequestHandler):
         verb = self.path.strip("/")
         self.server.asked.setdefault(verb, body)
         answers = {"prioritize": [], "bind": {"Error": "it only listens"}}
-        found = json.dumps(answers.get(verb) or {"NodeNames": json.loads(body)["NodeNames"]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(found)))
-        self.end_headers()
-        self.wfile.write(found)
-
-    def log_message(self, *_):
-        pass
+        self.answer(200, json.dumps(answers.get(verb) or {"NodeNames": json.loads(body)["NodeNames"]}).encode())
 
 
 def record(cluster):
@@ -77,7 +60,7 @@ def record(cluster):
     cluster.set_phase("db-1", "Succeeded")
     watch = f"{PODS}?watch=1&timeoutSeconds=2&fieldSelector={_QUOTED}&resourceVersion="
     _, events = cluster.ask("GET", watch + version)
-    with _Listener() as listener:
+    with serving(_Listener()) as listener:
         cluster.schedule([{"schedulerName": "windward"}], [entry(listener.server_port, "bind")])
         cluster.make_owned("db-2", "db", SPEC | {"schedulerName": "windward"})
         eventually(lambda: listener.asked.keys() == {"filter", "prioritize", "bind"})

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support.pages import Answering, serving
+
 GONE = {"kind": "Status", "code": 410, "reason": "Expired"}
 
 
@@ -170,8 +172,7 @@ def selected(pod):
     return bool(pod and pod["spec"]["nodeName"] and pod["status"]["phase"] not in ("Succeeded", "Failed"))
 
 
-class _Call(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Call(Answering, BaseHTTPRequestHandler):
     server: KubeApi
 
     def do_GET(self):
@@ -202,11 +203,7 @@ class _Call(BaseHTTPRequestHandler):
         self._answer(status, {"kind": "Status", "apiVersion": "v1", "status": said, "code": status})
 
     def _answer(self, status, body):
-        data = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        self.answer(status, json.dumps(body).encode())
 
     def _watch(self, version, what):
         api = self.server
@@ -245,19 +242,12 @@ class _Call(BaseHTTPRequestHandler):
         data = json.dumps({"type": kind, "object": body}).encode() + b"\n"
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
-    def log_message(self, *_):
-        pass
-
 
 @contextmanager
 def kube_api():
-    with KubeApi() as api:
-        thread = threading.Thread(target=api.serve_forever, args=(0.01,))
-        thread.start()
+    with serving(KubeApi()) as api:
         try:
             yield api
         finally:
             api.lists_held.set()
             api.cut()
-            api.shutdown()
-            thread.join()

@@ -1,8 +1,10 @@
-"""The pages of a process on this host; and waiting for what becomes true."""
+"""The pages of a process on this host, a server of a test's own, and waiting for what becomes true."""
 
+import threading
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 
 
 def get(where, path=""):
@@ -24,3 +26,30 @@ def eventually(check, wait_s=60.0):
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.02)
     return found
+
+
+class Answering:
+    """What handlers share: connections stay open, an answer has a length, nothing is logged."""
+
+    protocol_version = "HTTP/1.1"
+
+    def answer(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def serving(server):
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

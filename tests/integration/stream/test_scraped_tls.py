@@ -2,7 +2,6 @@
 
 import shutil
 import ssl
-import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -11,20 +10,17 @@ import pytest
 from streams.bridge.scraping import How, Page
 from streams.bridge.settings import BridgeSettings
 from tests.integration.kubernetes.test_extender import certificates
+from tests.support.pages import Answering, serving
 
 pytestmark = [pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl here to make a certificate")]
 PAGE = b"node_load1 1\n"
 
 
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(PAGE)))
-        self.end_headers()
-        self.wfile.write(PAGE)
+class Handler(Answering, BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.0"
 
-    def log_message(self, *_):
-        return
+    def do_GET(self):
+        self.answer(200, PAGE)
 
 
 @contextmanager
@@ -37,14 +33,8 @@ def target(folder):
     server = HTTPServer(("127.0.0.1", 0), Handler)
     server.handle_error = lambda *_: None
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with serving(server):
         yield f"https://127.0.0.1:{server.server_port}/metrics"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def test_a_target_with_an_authority_and_client_certificates(tmp_path):

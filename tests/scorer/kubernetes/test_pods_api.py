@@ -23,6 +23,7 @@ from scorer.kubernetes.pods_difference import changes
 from scorer.kubernetes.pods_request import Reading, request_of
 from tests.dripping import dripping
 from tests.scorer.kubernetes.extender.test_verbs import Scene
+from tests.support.pages import Answering, serving
 
 
 class Server(ThreadingHTTPServer):
@@ -38,8 +39,7 @@ class Server(ThreadingHTTPServer):
         self.done = threading.Event()
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(Answering, BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self):
@@ -57,20 +57,12 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.write(b"0\r\n\r\n")
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture
 def server():
-    made = Server()
-    thread = threading.Thread(target=made.serve_forever, args=(0.01,))
-    thread.start()
-    yield made
-    made.done.set()
-    made.shutdown()
-    thread.join()
-    made.server_close()
+    with serving(Server()) as made:
+        yield made
+        made.done.set()
 
 
 def api(server, **other):
@@ -295,32 +287,22 @@ def _said(instances):
     return {one.labels["pod"]: (one.machine, one.amounts[0], one.amounts[1]) for one in instances}
 
 
-class Binding(BaseHTTPRequestHandler):
+class Binding(Answering, BaseHTTPRequestHandler):
     """Takes each POST, and closes a connection that is idle for a moment."""
 
-    protocol_version = "HTTP/1.1"
     timeout = 0.05
     taken: ClassVar[list[bytes]] = []
 
     def do_POST(self):
         self.taken.append(self.rfile.read(int(self.headers["Content-Length"])))
-        body = b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
-        self.send_response(201)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
+        self.answer(201, b'{"kind":"Status","apiVersion":"v1","status":"Success"}')
 
 
 def test_a_binding_after_a_pause_arrives_once():
     """A server closes what is idle (kube-apiserver after 90 s, a load balancer sooner); a POST is never repeated."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Binding) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Binding)) as server:
         calls = pods_api.Calls(ApiServer(host="127.0.0.1", port=server.server_port))
         for number in range(3):
             assert calls.post("/binding", b"%d" % number).status == 201
             select.select([calls._own.connection.sock], (), (), 10)
-        server.shutdown()
     assert Binding.taken == [b"0", b"1", b"2"]

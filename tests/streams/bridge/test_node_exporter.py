@@ -25,6 +25,7 @@ from streams.bridge.formats.points import Point, UnreadableError
 from streams.bridge.scraping import Asker, Credentials, How, Page, Scraper, Target
 from streams.bridge.settings import BridgeSettings
 from tests.dripping import dripping
+from tests.support.pages import Answering, serving
 
 T = 1_795_000_000
 GIB = 2.0**30
@@ -450,23 +451,14 @@ def test_the_query_has_a_row_a_mode_and_not_one_a_core():
 # ---- scraping
 
 
-class Exporter(BaseHTTPRequestHandler):
+class Exporter(Answering, BaseHTTPRequestHandler):
     """Answers by path: a page that counts, an error, or nothing for a long time."""
-
-    protocol_version = "HTTP/1.1"
 
     def do_GET(self):
         if self.path.startswith("/slow"):
             self.server.released.wait(30)
         ok = self.path.startswith("/metrics")
-        body = page(time.monotonic(), 2 * time.monotonic()) if ok else b"no"
-        self.send_response(200 if ok else 503)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format, *args):  # noqa: A002
-        """Say nothing."""
+        self.answer(200 if ok else 503, page(time.monotonic(), 2 * time.monotonic()) if ok else b"no")
 
 
 @pytest.fixture
@@ -474,11 +466,9 @@ def exporter():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Exporter)
     server.released = threading.Event()
     server.handle_error = lambda *_: None
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.released.set()
-    server.shutdown()
-    server.server_close()
+    with serving(server):
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.released.set()
 
 
 def test_a_target_that_does_not_answer_holds_up_no_other(exporter):
