@@ -35,7 +35,7 @@ NAMES = {
 """The command that a shell runs to complete names; the environment names server and user."""
 VALUES = {
     "machine": "machines", "explain": "machines", "profile": "profiles", "baseline": "profiles",
-    "evict_profile": "profiles", "swap_role_with": "instances", "after": "instances",
+    "swap_role_with": "instances", "after": "instances",
 }  # fmt: skip
 """Which names complete the value of a flag. All but profiles only where the command asks a scorer."""
 SUBJECTS = {

@@ -26,7 +26,7 @@ from ops.replay.report.measures import measure
 from ops.replay.report.report import markdown, print_report
 from ops.replay.settings import ReplaySettings
 from ops.replay.simulator.interfaces import Policy
-from ops.replay.simulator.moves import Evicting, Moving
+from ops.replay.simulator.moves import Moving
 from ops.replay.simulator.policies import runs
 from ops.replay.simulator.simulation import Outcome, simulate
 from ops.replay.traces.formats import read_lives, read_trace
@@ -38,7 +38,7 @@ from ops.replay.worlds.worlds import Shape, build_world, with_batch, with_roles
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.tables import readable, readable_lines, screen
 from scorer.ranking.inputs import by_class_filter
-from scorer.ranking.profiles.catalogue import DEFAULT, Profiles, load_profiles, read_profile
+from scorer.ranking.profiles.catalogue import DEFAULT, load_profiles, read_profile
 from scorer.ranking.profiles.profile import Profile, ProfileError
 
 
@@ -52,7 +52,7 @@ def worlds(settings: ReplaySettings, missing: list[str]) -> Iterator[Callable[[]
         machines=settings.machines, days=settings.days, lives=settings.lives, load=settings.load,
         requests=settings.requests, memory=settings.memory, memory_load=settings.memory_load,
         nic=settings.nic, nic_load=settings.nic_load,
-        asks=settings.asks, unlike=settings.unlike, peaks=settings.peaks, grow=settings.grow,
+        asks=settings.asks, unlike=settings.unlike, peaks=settings.peaks,
     )  # fmt: skip
     names: dict[str, Path] = {}
 
@@ -190,7 +190,7 @@ def _profiles(settings: ReplaySettings) -> list[Profile]:
     found: dict[str, str] = {}
     profiles = []
     for name in dict.fromkeys((settings.baseline, *names) if settings.baseline else names):
-        profile = _read(catalogue, name)
+        profile = read_profile(Path(name)) if name.endswith(".toml") else catalogue.choose(name)
         if profile.name in found:
             raise SettingsError(
                 f"profile: {found[profile.name]} and {name} are both named {profile.name!r}; rename one"
@@ -198,10 +198,6 @@ def _profiles(settings: ReplaySettings) -> list[Profile]:
         found[profile.name] = name
         profiles.append(profile)
     return profiles
-
-
-def _read(catalogue: Profiles, name: str) -> Profile:
-    return read_profile(Path(name)) if name.endswith(".toml") else catalogue.choose(name)
 
 
 def _replay(
@@ -238,24 +234,16 @@ def _show(bar: Progress, task: TaskID, done: float, minutes: int, minute: int) -
     bar.update(task, completed=done + minute / minutes)
 
 
-def _changes(settings: ReplaySettings, profiles: Sequence[Profile]) -> tuple[list[Moving], list[Evicting]]:
+def _changes(settings: ReplaySettings, profiles: Sequence[Profile]) -> tuple[list[Moving], list[int]]:
+    """Return the rates of moves, and the minutes between two evictions."""
     movings = [
         Moving(share=percent / 100, gain_min=settings.gain_min, copy_gbit=settings.copy_gbit)
         for percent in dict.fromkeys(settings.rebalance)
     ]
-    evicting = [Evicting(round(every_s / 60), _evicts_by(settings)) for every_s in dict.fromkeys(settings.evict)]
+    evicting = [round(every_s / 60) for every_s in dict.fromkeys(settings.evict)]
     if evicting and not any(map(by_class_filter, profiles)):
         raise SettingsError("evict: no profile counts by class; give the filter `fits` of one a table `classes`")
     return movings, evicting
-
-
-def _evicts_by(settings: ReplaySettings) -> Profile | None:
-    if not settings.evict_profile:
-        return None
-    found = _read(load_profiles(settings.profiles), settings.evict_profile)
-    if by_class_filter(found) is None:
-        raise SettingsError(f"evict_profile: {found.name} counts all classes together; give `fits` a table `classes`")
-    return found
 
 
 def _result(outcome: Outcome, policy: Policy) -> Result:

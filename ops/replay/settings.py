@@ -66,7 +66,6 @@ class ReplaySettings:
     )
     unlike: bool = setting(False, "machines of 8 to 128 cores in place of 16 to 96")
     peaks: bool = setting(False, "six businesses whose instances peak together and come in waves")
-    grow: bool = setting(False, "instances grow from 0.3 to 1.7 of their usage over their life")
     roles: Annotated[float, Meta(ge=0, le=1)] = setting(
         0.0,
         "clusters of three masters and replicas that use this share of a master: with moves, roles are exchanged, too",
@@ -81,11 +80,6 @@ class ReplaySettings:
         (),
         "time between evictions by `drain --evict`: profiles that count by class are run with them, too",
         duration=True,
-    )
-    evict_profile: str = setting(
-        "",
-        "profile by whose sums it advises, a name or a .toml file (default: the profile that is run)",
-        metavar="NAME|FILE",
     )
     memory: bool = setting(False, "request and measure memory, too, if the trace has it")
     memory_load: Annotated[float, Meta(gt=0, le=1)] = setting(
@@ -115,10 +109,8 @@ class ReplaySettings:
     def __post_init__(self) -> None:
         if not self.sources and not (self.last or self.since or self.until):
             raise ValueError("sources: name a trace, a workload or a recording, or give last, since or until")
-        if self.roles and (self.batch or self.grow):
-            raise ValueError("roles: does not go together with batch and grow")
-        if self.evict_profile and not self.evict:
-            raise ValueError("evict_profile: give evict, too")
+        if self.roles and self.batch:
+            raise ValueError("roles: does not go together with batch")
         for name, times in (
             ("evict", self.evict), ("retry", (self.retry,)), ("batch_every", (self.batch_every,)),
         ):  # fmt: skip

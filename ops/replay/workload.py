@@ -8,7 +8,7 @@ Letters: R resources in the order of `schemas.resources`, M machines, K instance
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,21 +32,6 @@ class WorkloadError(ValueError):
     """A workload or a trace that cannot be replayed; the message names file, column and row."""
 
 
-class Growth(NamedTuple):
-    """A linear change of usage over a life, in shares of the original usage; constant afterwards."""
-
-    first: float
-    last: float
-    start: Integers
-    """[K] minute"""
-    life: Integers
-
-    def at(self, instances: Integers | int, minutes: Any) -> Any:
-        """Return the share at each minute."""
-        passed = (minutes - self.start[instances]) / self.life[instances]
-        return self.first + (self.last - self.first) * np.clip(passed, 0.0, 1.0)
-
-
 @dataclass(frozen=True, eq=False)
 class Usage:
     """The usage of instances by minute: each has a stretch of readings, which is repeated.
@@ -65,8 +50,6 @@ class Usage:
     scale: Floats
     most: Floats
     """[R, K]"""
-    growth: Growth | None = None
-    """A factor of the scale that changes with time."""
 
     @classmethod
     def plain(cls, values: NDArray[np.float32], base: Integers, length: Integers, shift: Integers) -> "Usage":
@@ -83,8 +66,6 @@ class Usage:
         else:
             readings = self.values[resource, base + (at + np.arange(left)) % length]
         used: Floats = np.multiply(readings, self.scale[resource, instance], dtype=np.float64)
-        if self.growth is not None:
-            used *= self.growth.at(instance, np.arange(first, last))
         found: Floats = np.minimum(used, self.most[resource, instance])
         return found
 
@@ -93,8 +74,6 @@ class Usage:
         where = self.base[instances] + (self.shift[instances] + minute) % self.length[instances]
         at = np.ix_(resources, instances)
         used = self.values[np.ix_(resources, where)] * self.scale[at]
-        if self.growth is not None:
-            used *= self.growth.at(instances, minute)
         found: Floats = np.minimum(used, self.most[at])
         return found
 

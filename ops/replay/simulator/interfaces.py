@@ -53,10 +53,6 @@ class Policy(Protocol):
     counts_by_class: bool
     """Whether each priority class has a sum of its own, by the measured usage of each instance."""
 
-    @property
-    def profile(self) -> Profile | None:
-        """The profile that the policy applies; None for a reference that applies none."""
-
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
         """Return a row for each of some requests that are equal but for their ids, or for the first few of them.
 

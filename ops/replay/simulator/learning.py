@@ -1,19 +1,16 @@
 """What a scorer learns of its fleet, in simulated time: expected use, and the predicted peaks of prod and the system.
 
 Expected use (`scorer.background.learner`) is learned from the reports of instances. Decisions use the result from the
-next snapshot on. A world begins without any learned figures.
+next snapshot on. A world begins without any learned figures. Stated chances of overload are not corrected here: they
+change no order of machines.
 """
 
-import msgspec
-
 from schemas.tables.learned import Learned
-from scorer.background.learner import WRITE_S, watch
+from scorer.background.learner import WRITE_S
 from scorer.classes.class_usage import LastReports, class_usage, prod_and_system, reported_at
 from scorer.classes.prediction import Histograms
 from scorer.ledger.view.view import LedgerView
-from scorer.ranking.calibration import Calibration, with_cases
 from scorer.ranking.estimates.measured_use import learn
-from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
 from scorer.snapshot.snapshot import Snapshot
 
@@ -29,22 +26,15 @@ def learns_use(profile: Profile) -> bool:
 class Learning:
     """Observes and learns; ``learned`` has the result."""
 
-    def __init__(self, profile: Profile) -> None:
-        """``profile``: the profile whose stated chances of overload are checked."""
+    def __init__(self) -> None:
         self.learned: Learned | None = None
-        self._profile, self._chances = profile, Calibration()
         self._measured_at = float("-inf")
 
     def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
-        """Learn from measured instances if the interval has passed; check the stated chances of overload."""
+        """Learn from measured instances if the interval has passed."""
         if now_s - self._measured_at >= LEARN_S and snapshot.usages:
             self._measured_at = now_s
             self.learned = learn(self.learned or Learned(), snapshot, ledger, now_s) or self.learned
-        inputs = RankingInputs(snapshot, ledger, self._profile, now_s)
-        if (cases := watch(self._chances, inputs)) is not None:
-            before = self.learned or Learned()
-            chances = with_cases(before.chances, cases, now_s)
-            self.learned = msgspec.structs.replace(before, version=before.version + 1, chances=chances)
 
 
 class PredictedPeaks:

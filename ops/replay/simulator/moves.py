@@ -12,7 +12,6 @@ an instance has `UNKNOWN_MEMORY` for each core that it asks for.
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -88,19 +87,6 @@ def copy_minutes(workload: Workload, gbit: float) -> Floats:
     with np.errstate(over="ignore"):
         minutes: Floats = np.minimum(memory / (gbit * BYTES_PER_GBIT) / MINUTE_S, workload.minutes)
     return minutes
-
-
-class Evicting(NamedTuple):
-    """The interval of evictions, and the profile whose sums by class decide them."""
-
-    every_minutes: int
-    profile: Profile | None = None
-    """None: each profile's own. One with a larger share evicts less: instances slightly above their sum stay."""
-
-    def named(self, name: str) -> str:
-        """Return the name of a profile with these evictions."""
-        by = f" by {self.profile.name}" if self.profile is not None else ""
-        return f"{name}, evict {self.every_minutes} min{by}"
 
 
 class ByAdvice:

@@ -30,7 +30,7 @@ import numpy as np
 
 from ops.replay.simulator.interfaces import Evictor, Moment, Mover, Policy
 from ops.replay.simulator.learning import learns_use
-from ops.replay.simulator.moves import ByAdvice, Evicting, Moving, Rebalancer
+from ops.replay.simulator.moves import ByAdvice, Moving, Rebalancer
 from ops.replay.simulator.true_fleet import HOT
 from ops.replay.workload import Workload
 from schemas.rpc.request import Request
@@ -115,7 +115,6 @@ class Reference:
     reference = True
     learns = False
     counts_by_class = False
-    profile = None
 
     def __init__(self, seed: int = 0) -> None:
         self.refusals: Counter[str] = Counter()
@@ -250,11 +249,11 @@ def runs(
     profiles: Sequence[Profile],
     baseline: str,
     movings: Sequence[Moving],
-    evicting: Sequence[Evicting] = (),
+    evicting: Sequence[int] = (),
 ) -> list[Run]:
     """Return the profiles, with and without moves of their instances; the baseline's are not moved, unless it is alone.
 
-    Profiles that count by class also take part with evictions.
+    Profiles that count by class also take part with evictions, every ``evicting`` minutes.
     In a world with batch there are two references. One is the first profile, with all batch refused. The other is the
     first profile that counts by class, with batch placed by the true demand. A profile with one sum for all classes is
     not used there, since batch would take prod's room. A recorded world has its recorded placement as a reference, too.
@@ -266,9 +265,9 @@ def runs(
             found.append(Run(ProfilePolicy(profile, name), Rebalancer(profile, moving, world)))
     by_class = [one for one in profiles if by_class_filter(one) is not None]
     for profile in by_class:
-        for one in evicting:
-            evictor = ByAdvice(one.profile or profile, world, one.every_minutes)
-            found.append(Run(ProfilePolicy(profile, one.named(profile.name)), None, evictor))
+        for minutes in evicting:
+            policy = ProfilePolicy(profile, f"{profile.name}, evict {minutes} min")
+            found.append(Run(policy, None, ByAdvice(profile, world, minutes)))
     if world.placed_on.size:
         found.append(Run(AsRecorded(world.seed)))
     if not world.lower.any():

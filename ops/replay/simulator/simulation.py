@@ -29,7 +29,6 @@ from ops.replay.simulator.reports import Reports
 from ops.replay.simulator.true_fleet import Fleet
 from ops.replay.workload import Workload
 from schemas.rpc.request import Request
-from schemas.tables.learned import Learned
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.planning.balance.cost import COPY_CORES
@@ -55,8 +54,6 @@ class Outcome:
     """Minute of each exchange of roles."""
     evicted: list[Spell] = field(default_factory=list)
     """The stretch that each eviction ended."""
-    learned: Learned | None = None
-    """The learned factors at the end."""
 
     @property
     def placed(self) -> Integers:
@@ -99,7 +96,7 @@ class _Simulation:
         self._ledger = LedgerView()
         reports = Reports(self._fleet) if mover is not None or policy.counts_by_class or policy.learns else None
         self._measuring = Measuring(self._fleet, reports)
-        self._learning = Learning(policy.profile) if policy.learns and policy.profile else None
+        self._learning = Learning() if policy.learns else None
         self._peaks = PredictedPeaks() if policy.counts_by_class else None
         self._queue = Queue(workload)
         self._tries = np.zeros(len(workload.instances), np.int64)
@@ -137,7 +134,6 @@ class _Simulation:
             moves=self._moves,
             exchanges=self._exchanges,
             evicted=self._evicted,
-            learned=self._measuring.learned,
         )
 
     def _moment(self, minute: int) -> Moment:

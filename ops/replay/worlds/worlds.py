@@ -21,7 +21,6 @@
 - **Unlike machines** have `UNLIKE_CORES`, in equal parts.
 - **Common peaks**: instances belong to `BUSINESSES`, each with few sources, all on the same day of them, so that they
   peak together. All of one burst belong to one business: a wave of replicas.
-- **Growing** instances use `GROWTH` of their usage, from the first share at their start to the second at their end.
 - **Batch**, where it is wanted, comes beside prod: each instance is a copy of one of the world's own, drawn at random:
   its size, life and source of usage, beginning with another day of that source if it has one. So a core that batch asks
   for is used as much as one of prod. They come in bursts of the same kind, from the first minute on. If all were placed
@@ -37,7 +36,7 @@ import numpy as np
 
 from ops.replay.traces.openb import Lives
 from ops.replay.traces.trace import Trace, with_rates
-from ops.replay.workload import DAY_MINUTES, Growth, Usage, Workload, WorkloadError
+from ops.replay.workload import DAY_MINUTES, Usage, Workload, WorkloadError
 from ops.replay.worlds.minutes import minute_readings
 from schemas.resources import CPU, MEMORY, NIC, RESOURCES
 from schemas.rpc.request import DECIMALS
@@ -49,7 +48,6 @@ UNLIKE_CORES = (8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0)
 INFORMED_ERROR, INFORMED_PERCENT = 0.3, 95
 MISLED_MORE, MISLED_LESS, MISLED_PART = 3.0, 0.5, 0.8
 BUSINESSES, BUSINESS_SOURCES = 6, 4
-GROWTH = (0.3, 1.7)
 MEMORY_BYTES_PER_CORE = 4 * 2.0**30
 LINE_BYTES_S = 1.25e9
 """10 Gbit/s. Rates are scaled, so it is only a unit."""
@@ -90,7 +88,6 @@ class Shape:
     unlike: bool = False
     peaks: bool = False
     """Whether instances of one business peak together and come in waves."""
-    grow: bool = False
 
 
 def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload:
@@ -129,8 +126,6 @@ def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload
     usage = _usage(trace, source, size, capacity, generator)
     if shape.peaks:
         usage = replace(usage, shift=business * DAY_MINUTES % usage.length)
-    if shape.grow:
-        usage = replace(usage, growth=Growth(*GROWTH, start, life))
     wanted = size if shape.asks == "sizes" else _wanted(usage, source, arrivals, shape, generator)
     asked = _asked(wanted, capacity, shape, arrivals)
     return Workload(
@@ -338,7 +333,6 @@ def with_batch(world: Workload, share: float, every: int = BURST_MINUTES) -> Wor
             shift=np.where(new, usage.shift[of] + another, usage.shift[of]) % length,
             scale=usage.scale[:, of],
             most=usage.most[:, of],
-            growth=usage.growth and usage.growth._replace(start=at[order], life=life),
         ),
         kinds=[world.kinds[at] for at in of] if world.kinds else (),
         classes=np.where(new, "batch", "prod").tolist(),

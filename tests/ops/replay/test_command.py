@@ -75,11 +75,9 @@ def test_a_world_may_have_batch(tmp_path, capsys):
         (["mine/usage.json"], "mine/usage.json cannot be read"),
         (["mine", "--profile", "none"], "none"),
         (["none.json"], "there are no results in these files"),
-        (["mine", "--evict", "5m", "--evict-profile", "seed"], "evict_profile: seed counts all classes together"),
         (["mine", "--evict", "5m", "--profile", "seed"], "evict: no profile counts by class"),
         (["mine", "--evict", "5"], "evict: expected whole minutes, such as 5m, got 5s"),
         (["mine", "--retry", "90s"], "retry: expected whole minutes, such as 5m, got 1m30s"),
-        (["mine", "--evict-profile", "seed"], "evict_profile: give evict, too"),
         (
             ["mine", "--profile", "seed", "--profile", "seed.toml"],
             "seed and seed.toml are both named 'seed'; rename one",

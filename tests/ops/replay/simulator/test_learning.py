@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from ops.replay.simulator.learning import PredictedPeaks, learns_use
-from ops.replay.simulator.policies import ProfilePolicy
 from ops.replay.simulator.reports import Reports
 from ops.replay.simulator.simulation import simulate
 from ops.replay.simulator.true_fleet import Fleet
@@ -15,23 +14,23 @@ from scorer.ranking.profiles.profile_file import parse_profile
 from tests.ops.replay.small_worlds import Observed, world
 
 
-def outcome_of(profile):
-    """Ten hours in which instances use 40 % of what they ask, six coming every ten minutes, for an hour or two."""
+def learned_by(profile):
+    """What a policy knows after ten hours of instances that use 40 % of what they ask, six every ten minutes."""
     instances = [(1.0, 0.4, minute, 40 + minute % 110) for minute in range(0, 560, 10) for _ in range(6)]
-    return simulate(
-        world([16.0, 16.0, 16.0, 16.0], instances, minutes=600), ProfilePolicy(load_profiles().choose(profile))
-    )
+    policy = Observed(load_profiles().choose(profile))
+    simulate(world([16.0, 16.0, 16.0, 16.0], instances, minutes=600), policy)
+    return policy.moments[-1].snapshot.learned
 
 
 def test_the_factor_between_asked_and_used_is_learned_in_a_replay():
     """Once a hundred instance-hours were seen, the factor is what the instances really use."""
-    learned = outcome_of("windward").learned
+    learned = learned_by("windward")
     assert learned.version > 3
     assert learned.factors == {"cpu": pytest.approx(0.4, abs=0.01)}
 
 
 def test_a_profile_that_does_not_go_by_it_learns_nothing():
-    assert outcome_of("kubernetes").learned is None
+    assert learned_by("kubernetes") is None
 
 
 def test_profiles_say_whether_they_learn():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ops.replay.simulator.moves import Evicting, Moving
+from ops.replay.simulator.moves import Moving
 from ops.replay.simulator.policies import KnowingBatch, ProdAlone, runs
 from ops.replay.simulator.simulation import simulate
 from ops.replay.worlds.worlds import with_batch
@@ -75,9 +75,9 @@ def test_worlds_with_batch_have_references_of_their_own():
     by_class = parse_profile('[[filters]]\nuse = "fits"\nclasses = {}', "classes")
     plain = load_profiles(()).choose("seed")
     world = with_batch(small_world(machines=2), 0.5)
-    found = runs(world, [plain, by_class], "seed", [], [Evicting(5), Evicting(1, by_class)])
+    found = runs(world, [plain, by_class], "seed", [], [5, 1])
     assert [one.policy.name for one in found] == [
-        "seed", "classes", "classes, evict 5 min", "classes, evict 1 min by classes", "seed, prod alone",
+        "seed", "classes", "classes, evict 5 min", "classes, evict 1 min", "seed, prod alone",
         "classes, batch known",
     ]  # fmt: skip
     assert [one.evictor.every_minutes if one.evictor else 0 for one in found] == [0, 0, 5, 1, 0, 0]

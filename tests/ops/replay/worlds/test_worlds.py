@@ -15,7 +15,6 @@ from ops.replay.worlds.worlds import (
     BUSINESS_SOURCES,
     BUSINESSES,
     FIRST_CROWD_MINUTES,
-    GROWTH,
     UNLIKE_CORES,
     Shape,
     build_world,
@@ -81,19 +80,6 @@ def test_businesses_peak_together_and_come_in_waves():
     for minute in np.unique(world.start[world.start >= FIRST_CROWD_MINUTES]).tolist():
         assert len(np.unique(world.usage.base[world.start == minute])) <= BUSINESS_SOURCES
     assert (world.start == usual.start).all()
-
-
-def test_growing_instances_use_more_at_their_end():
-    """0.3 of their usage at their start, 1.7 at their end, and all later."""
-    world = small_world(machines=5, grow=True)
-    usage = replace(world.usage, most=np.full_like(world.usage.most, np.inf))
-    even = replace(usage, growth=None)
-    for at in range(20):
-        start, life = int(world.start[at]), int(world.life[at])
-        for minute, share in ((start, GROWTH[0]), (start + life, GROWTH[1]), (start + life + 60, GROWTH[1])):
-            grown = usage.of(at, CPU, minute, minute + 1)
-            assert grown == pytest.approx(share * even.of(at, CPU, minute, minute + 1))
-            assert usage.at(np.array([at]), np.array([CPU]), minute)[0] == grown
 
 
 def test_unlike_machines_have_eight_to_128_cores():
