@@ -1,1 +1,1 @@
-"""Commands about machines: list, show, operators' rules, forget, rename."""
+"""Commands about machines: list, show, operators' rules, forget."""
