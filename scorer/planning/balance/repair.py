@@ -14,6 +14,7 @@ overloaded machine: nothing is copied. What that changes of the load is the diff
 of the cluster's members in either role.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil, inf
@@ -33,12 +34,23 @@ CANDIDATES = 32
 TRIED_MAX = 2_000
 """Instances for which a plan looks for targets: 3 ms each with 5,000 machines."""
 UNPLACED_MAX = 100
+_Exchange = tuple[int, int, str]
+"""The places of two instances that exchange their roles, and why."""
 
 
 @quiet
 def repair(inputs: RankingInputs, _rounds: Rounds | None = None, under_way: UnderWay = NOTHING) -> Plan:
-    """Return the moves; a target is the machine that the profile chooses among the equally good ones."""
-    return _Repair(Balancing(inputs, None, under_way)).plan()
+    """Return the moves; a target is the machine that the profile chooses among the equally good ones.
+
+    An exchange that only the moves make useful is made before them: all is planned again with it.
+    """
+    first = list[_Exchange]()
+    while True:
+        found = _Repair(Balancing(inputs, None, under_way))
+        plan = found.plan(first)
+        if found.late is None or found.late in first:
+            return plan
+        first.append(found.late)
 
 
 def relieve(balancing: Balancing) -> None:
@@ -129,16 +141,21 @@ class _Repair:
         """An instance of each broken rule that no move mends."""
         self._settings, self._tried = self.scene.inputs.profile.rebalance, 0
         self._stay = self._needed()
+        self.late: _Exchange | None = None
+        """An exchange that mends something after the moves."""
         for pair in balancing.handing:
             self._count(*pair)
             balancing.take_roles(*pair)
 
-    def plan(self) -> Plan:
+    def plan(self, first: Sequence[_Exchange]) -> Plan:
         rules = sorted({one.rule for one in broken(self.scene.machines, self._ledger)}, key=in_words)
         steps, before = self.draft.steps, -1
+        for swap in first:
+            if max(self.rises(*swap[:2]), default=1) <= 0:
+                self.exchange(*swap)
         for rule in rules:
-            while self._swap(rule):
-                pass
+            while found := self._swap(rule):
+                self.exchange(*found)
         while before < len(steps):
             before = len(steps)
             self._left.clear()
@@ -146,22 +163,22 @@ class _Repair:
                 while self._tried < TRIED_MAX:
                     if not self._mend(rule):
                         break
+        self.late = next(filter(None, map(self._swap, rules)), None)
         unplaced = [(one, in_words(rule)) for rule, one in self._left.items()]
         why = "those of broken rules rest or stay (rest_s, cluster_max, from_machine_max)" if rules else ""
         return self.balancing.plan(unplaced[:UNPLACED_MAX], why or "no rule is broken")
 
-    def _swap(self, rule: Avoids) -> bool:
-        """Add the exchange of two roles that mends the most; return whether there is one."""
+    def _swap(self, rule: Avoids) -> _Exchange | None:
+        """Return the exchange of two roles that mends the most; None where there is none."""
         left = len(self.balancing.swaps) < self._settings.moves_max if self._settings.roles else 0
         if not left or all(facet[0] != "role" for facet in rule.facets):
-            return False
+            return None
         pairs = [(n, other) for n in self._candidates(rule)[:CANDIDATES] for other in self.balancing.partners(n)]
         found = [(sum(rises), *pair) for pair in pairs if max(rises := self.rises(*pair), default=1) <= 0]
         if min(found, default=(0,))[0] >= 0:
-            return False
+            return None
         _, one, other = min(found)
-        self.exchange(one, other, in_words(rule))
-        return True
+        return one, other, in_words(rule)
 
     def rises(self, one: int, other: int) -> list[float]:
         """Return by how much the excess of each rule rises if two exchange their roles; infinite if anywhere."""

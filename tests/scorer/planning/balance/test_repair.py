@@ -203,6 +203,7 @@ def exchanged(plan, instances):
 @example(68)  # a move after the exchange must see it
 @example(69)  # who was exchanged may not move
 @example(516)  # a rule that stays broken is not broken elsewhere
+@example(7000459)  # an exchange that only a move makes useful
 def test_with_roles_no_step_breaks_a_rule(seed):
     """The exchanges make no rule worse, each move after them is one of brute force, and nobody changes twice."""
     machines, instances = any_fleet(seed)
