@@ -8,8 +8,8 @@ queries served between.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, groupby
 
 import msgspec
 
@@ -19,7 +19,7 @@ from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, 
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
-from scorer.placement.choosing.plan import Parts, Plan, by_kind, plan_steps
+from scorer.placement.choosing.plan import by_kind, plan_steps, shape
 from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.choosing.trial import ranked
 from scorer.placement.offers.placement import (
@@ -36,6 +36,7 @@ from scorer.placement.offers.placement import (
 )
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.rank import Decision
 
 CANDIDATES = 4
 """Machines given to the reserve script at first."""
@@ -170,16 +171,16 @@ class Placing:
                 lost = sorted({*lost, *placement.missing})
                 placement.missing.clear()
             return lost
-        lost, size, parts = [], FIRST_STEP, Parts(by_kind(placement.asked, pending))
-        while parts:
+        lost, size, left = [], FIRST_STEP, list(chain.from_iterable(by_kind(placement.asked, pending)))
+        while left:
             started = time.perf_counter()
-            part = parts.next(size)
+            part, left = left[:size], left[size:]
             planned = run_to_end(self._plan(placement, part, inputs()))
             self._in_time(placement)
             lost += run_to_end(self._reserve(placement, planned))
             elapsed_s = time.perf_counter() - started
             size = next_size(size, len(part), elapsed_s)
-            if parts:
+            if left:
                 yield
         return lost
 
@@ -243,36 +244,41 @@ class Placing:
         plan, change, placement.near_at = None, self._follower.change, -1
         if fresh:
             asked = [placement.asked[p] for p in fresh]
-            plan = yield from plan_steps(asked, inputs, held)
+            plan = yield from plan_steps(asked, inputs, held, explained=placement.ranking is None)
             placement.near_at = change if plan.near else -1
+            placement.ranking = placement.ranking or plan.ranking
         machines = dict(zip(fresh, plan.machines, strict=True)) if plan else {}
         reasons = {fresh[at]: why for at, why in plan.reasons.items()} if plan else {}
-        if plan and placement.ranking is None:
-            placement.ranking = plan.ranking
         found: dict[int, Wanted] = {}
-        for run in _alike(placement, pending):
-            record = instance_of(placement.asked[run[0]], "", inputs.now_s)
-            offers = self._offers(plan, placement.asked[run[0]], [machines.get(position) for position in run])
-            for position in run:
-                request, machine = placement.asked[position], machines.get(position, "")
-                if machine is None:
+        for _, run in groupby(pending, lambda position: shape(placement.asked[position], inputs.profile)):
+            positions = list(run)
+            names = [machines.get(position) for position in positions]
+            offers = self._offers(inputs, [placement.asked[position] for position in positions], names)
+            first = placement.asked[positions[0]]
+            alike, record = msgspec.structs.replace(first, id=""), instance_of(first, "", inputs.now_s)
+            for position, machine in zip(positions, names, strict=True):
+                request = placement.asked[position]
+                if machine is None and position in machines:
                     placement.missing[position] = reasons.get(position, "")
                     if request.machines_max or request.machines_min:
                         continue  # the others are reserved together, and this one must not make that fail
-                offered = offers.get(machine, ()) if machine else ()
+                kind = msgspec.structs.replace(request, id="")
+                if kind != alike:
+                    alike, record = kind, instance_of(request, "", inputs.now_s)
+                offered = offers[machine] if machine else ()
                 call, digest = placement.calls[position], placement.digests[position]
                 found[position] = Wanted(record, request.ttl_s, offered, call, request.id, digest)
         return found
 
     def _offers(
-        self, plan: Plan | None, request: Request, machines: Sequence[str | None]
+        self, inputs: RankingInputs, requests: Sequence[Request], machines: Sequence[str | None]
     ) -> dict[str, tuple[Candidate]]:
-        """Return by machine the one candidate that equal instances on this machine share."""
+        """Return by machine the one candidate that instances of one shape on this machine share."""
         names = list(dict.fromkeys(machine for machine in machines if machine is not None))
-        if plan is None or not names:
+        if not names:
             return {}
-        index = plan.ranking.machines.roster.index
-        offered = candidates(self._follower.version, plan.ranking, [index[name] for name in names], request)
+        decision, index = Decision(requests[0], inputs, scores=False), inputs.snapshot.roster.index
+        offered = candidates(self._follower.version, decision, [index[name] for name in names], *requests)
         return {one.machine: (one,) for one in offered}
 
     @staticmethod
@@ -298,12 +304,6 @@ def together(head: Request) -> str:
     """Return the field that requires a batch to be reserved in one script; "" for none."""
     fields = ("all_or_nothing", "machines_max", "machines_min")
     return next((name for name in fields if getattr(head, name)), "")
-
-
-def _alike(placement: Placement, positions: Sequence[int]) -> Iterator[list[int]]:
-    """Yield runs of positions whose requests are equal except for the id: they share a record."""
-    for _, run in groupby(positions, lambda position: msgspec.structs.replace(placement.asked[position], id="")):
-        yield list(run)
 
 
 def _most_common(reasons: Sequence[str]) -> str:

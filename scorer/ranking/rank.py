@@ -1,5 +1,6 @@
 """Rank: filters, scores, normalisation, weighted total. The same code for live queries, fleet files and replays."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -178,14 +179,21 @@ class Decision:
 
     # ---- many copies
 
-    def place(self, count: int) -> Integers:
-        """Return the rows of ``count`` copies of the request, each seeing the ones before; nothing is proposed.
+    def place(self, kinds: Sequence[tuple[Request, int]]) -> Integers | None:
+        """Return the rows of so many copies of each request, each seeing the ones before; nothing is proposed.
 
-        After `evaluate`, and only where `far` is False.
+        Ends before the first copy that no machine may take; then ``refused`` has why. The requests are equal, the first
+        to that of the decision, but for their amounts. None where some are expected to use no part of what others use.
+        Only where `far` is False.
         """
+        requests, copies = [one for one, _ in kinds], np.array([count for _, count in kinds], np.int64)
         what_if = self.machines.what_if.copy()
-        what_if.reserve(what_if.count + min(count, self.count))
-        models, tables = self._models(what_if)
+        what_if.reserve(what_if.count + min(int(copies.sum()), self.count))
+        models, tables = self._models(what_if, requests)
+        for queries in models.queries:
+            used = queries["expected"] > 0
+            if (used != used[0]).any():
+                return None
         for uses, each in ((self.filters, self.verdicts), (self.scores, self.terms)):
             for one in each:
                 uses.patch(one.use, *what_if.rows(one.machines.table)[:2])
@@ -193,8 +201,8 @@ class Decision:
         of_means = [tables.index(term.machines.table) for term in self.terms if inner[term.use] == OF_MEANS]
         order = order_of(self.machines.roster, self.profile.ties, self.request.id)
         return binding.place_copies(
-            self.filters, self.scores, models, of_means[0] if of_means else -1, what_if.index, what_if.count,
-            self.refused, order, count,
+            self.filters, self.scores, models, of_means[0] if of_means else -1, what_if.struct,
+            what_if.index[: what_if.count], self.refused, order, copies,
         )  # fmt: skip
 
     def room(self, most: int) -> Integers:
@@ -203,16 +211,17 @@ class Decision:
         After `evaluate`, and only where `far` is False.
         """
         what_if = self.machines.what_if
-        models, _ = self._models(what_if)
+        models, _ = self._models(what_if, [self.request])
         return binding.room(self.filters, models, what_if.index[: what_if.count], self.refused, most)
 
-    def _models(self, what_if: WhatIf) -> tuple[Models, list[Table]]:
+    def _models(self, what_if: WhatIf, requests: Sequence[Request]) -> tuple[Models, list[Table]]:
         """Return the load models that plugins read, and the table of each."""
         read: list[Verdict | ScoreTerm] = [*self.verdicts, *self.terms]
         machines = {each.machines.table: each.machines for each in read}
         models = Models()
         for table, of in machines.items():
-            models.add(table.making, table.rows, table.more, *what_if.rows(table)[:2], of.query)
+            rows, more, _ = what_if.rows(table)
+            models.add(table.making, table.rows, table.more, rows, more, of.query, of.queries(requests), table.load)
         return models, list(machines)
 
     def counts(self) -> Integers:

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.rpc.request import Request
-from scorer.ledger.record.limits import Limit, one_to_a_port
 from scorer.ranking.kernel.binding import TIE, Uses, best_among, explain, explain_all
 from scorer.ranking.kernel.layout import CODE
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.rules import Roster, hash_of
@@ -160,16 +158,6 @@ class Ranking:
         """Return the first filter that refuses a machine, and its reason; None where none does."""
         code = int(self.refused[row])
         return verdict_of(self.verdicts, code) if code else None
-
-    def limits_for(self, request: Request, rows: Sequence[int]) -> list[Limit]:
-        index, found = np.array(rows, np.int64), list[Limit]()
-        own = {id(each.placed): each.machines for each in self.verdicts}
-        for placed in self.profile.filters:
-            asked = own.get(id(placed), self.machines).of(request)
-            if plugins.has_limits(placed.filter, request, asked):
-                found += placed.filter.limit(request, asked.take(index))
-        known = {limit.measure for limit in found}
-        return found + [limit for limit in one_to_a_port(request.ports) if limit.measure not in known]
 
 
 def verdict_of(verdicts: Sequence[Verdict], code: int) -> tuple[Verdict, str]:

@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 import json
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -186,7 +187,7 @@ def instances_elsewhere_do_not_matter(kind, asked):
 
 
 def copies_go_where_one_by_one_would(kind, asked):
-    """Beside the filter of resources, which ends it, seven copies are placed in one loop as by seven rankings."""
+    """Beside the filter of resources, which ends it, copies of two sizes go in one loop where seven rankings go."""
     if kind.name == "fits":
         return
     plugin = build(kind)
@@ -194,13 +195,17 @@ def copies_go_where_one_by_one_would(kind, asked):
     filters = (fits, PlacedFilter(plugin)) if is_filter(kind) else (fits,)
     scores = () if is_filter(kind) else (WeightedScore(plugin),)
     profile, request = Profile("two", filters=filters, scores=scores), read_request(asked)
+    other = msgspec.structs.replace(request, cpu=(request.cpu or 0.0) / 2, memory=(request.memory or 0.0) / 3)
+    kinds = [(request, 3), (other, 4)]
     together, single = (Trial(fleet_file(tuple(NUMBERS)).inputs(profile)) for _ in range(2))
     found = []
-    for number in range(7):
-        found.append(single.best(request).machine)
-        if found[-1] is not None:
-            single.propose(request, found[-1], f"copy-{number}")
-    assert together.together(request, 7) in (None, found)
+    for number, one in enumerate(chain.from_iterable([one] * count for one, count in kinds)):
+        best = single.best(one)
+        if best.machine is None:
+            break
+        found.append(best.machine)
+        single.propose(one, best.machine, f"copy-{number}")
+    assert together.together(kinds) in (None, (found, best.why))
 
 
 def it_can_explain_itself(kind, asked):

@@ -183,17 +183,20 @@ def record_of(instance: Instance, machine: int) -> tuple[object, ...]:
     return _record(instance, machine, code_of_kind(kind_of(instance)), keeps_of(instance.labels))
 
 
-def request_record(request: Request) -> NDArray[np.void]:
-    """Return [1]: a record for the instance that a request describes, not started yet."""
+def request_record(*requests: Request) -> NDArray[np.void]:
+    """Return [K]: records for the instances that K requests describe, not started yet."""
+    return np.frombuffer(b"".join(map(_packed, requests)), INSTANCE)
+
+
+def _packed(request: Request) -> bytes:
     given = request.given_amounts()
-    packed = _PACKED.pack(
+    return _PACKED.pack(
         *(amount or 0.0 for amount in given),
         *(float(request.limits.get(name, math.nan)) for name in RESOURCES),
         *(float(request.expected.get(name, math.nan)) for name in RESOURCES),
         0.0, 0.0, 0.0, request.maxmemory, 0, code_of_kind(kind_of(request)), 0, _CLASS[request.priority_class], 0,
         *(amount is None for amount in given),
     )  # fmt: skip
-    return np.frombuffer(packed, INSTANCE)
 
 
 def _record(one: Instance, machine: int, kind: int, keeps: int) -> tuple[object, ...]:

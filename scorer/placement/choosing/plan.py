@@ -1,32 +1,34 @@
 """Batches: many instances in one query, planned as if they were placed one at a time.
 
-Equal requests are planned together, kind by kind in the order in which the kinds first occur (`by_kind`): each kind is
-ranked on an overlay with the kinds before it, and its copies follow in one loop (``place_copies`` in
-``kernel/evaluate.h``).
+Equal requests are planned together, kind by kind in the order in which the kinds first occur (`by_kind`). Kinds that
+follow each other and differ in their amounts alone are planned in one loop (``place_copies`` in ``kernel/evaluate.h``).
 
 Chosen: the order by kinds. Rejected: the order of the list, which ranks the fleet for each instance where sizes
 alternate.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import msgspec
 import numpy as np
 
+from schemas.resources import RESOURCES
 from schemas.rpc.request import ID_DIGITS, InvalidRequest, Request
 from scorer.ledger.record.facets import Avoiders, Avoids, Facet, facets_of, rule_of
 from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.choosing.trial import Trial, best_in, ranked
 from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.ranking import Ranking
 from scorer.snapshot.arrays import Bools
 
 _TOGETHER_MAX = 8
 """The most instances that are chosen again in one step, so that the plan fits the ledger at one moment."""
-_ALIKE_MIN, _ALIKE_STEP = 3, 64
-"""So many alike instances are a part of their own, and so many are chosen in one step."""
+_ALIKE_STEP, _EVALUATED_MAX = 64, 100_000
+"""So many instances of one shape are chosen in one step, of so many kinds times machines: some 5 ms."""
 _encode = msgspec.json.encode
 
 
@@ -36,8 +38,8 @@ class Plan:
 
     machines: tuple[str | None, ...]
     """By position in the batch; None when none is feasible, or for all of an all-or-nothing batch that does not fit."""
-    ranking: Ranking
-    """The ranking of the first instance."""
+    ranking: Ranking | None
+    """The ranking of the first instance, if one was made."""
     reasons: dict[int, str] = field(default_factory=dict)
     """By position, the reason of each instance without a machine, one line."""
     near: bool = False
@@ -49,12 +51,15 @@ def plan(requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str]
     return run_to_end(plan_steps(requests, inputs, held))
 
 
-def plan_steps(requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = ()) -> Steps[Plan]:
+def plan_steps(
+    requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = (), *, explained: bool = True
+) -> Steps[Plan]:
     """Return the plan of a batch; ``requests`` has one for each instance (``count`` is expanded by `expand`).
 
     ``all_or_nothing``, ``machines_max`` and ``machines_min`` are those of the first request: at most, or at least, so
     many different machines. ``held`` has the machine of each instance of the same batch that an earlier call or try has
-    placed: those machines count. Nothing is reserved and the ledger is not changed.
+    placed: those machines count. ``explained``: whether the ranking of the first instance is wanted. Nothing is
+    reserved and the ledger is not changed.
 
     The ledger may change between two steps: an instance whose chosen machine changed since gets a new choice. So does
     one that a rule beyond one machine ties to an instance that came or left.
@@ -66,7 +71,7 @@ def plan_steps(requests: Sequence[Request], inputs: RankingInputs, held: Sequenc
         raise InvalidRequest(f"machines_min: {wanted.machines_min} different machines for {many} instances")
     if wanted.machines_max and wanted.machines_min > wanted.machines_max:
         raise InvalidRequest(f"machines_min: {wanted.machines_min} is more than machines_max {wanted.machines_max}")
-    first = ranked(wanted, inputs, len(requests))
+    first = ranked(wanted, inputs, len(requests)) if explained or inputs.profile.survive else None
     batch = _Batch(requests, first, inputs, held)
     yield from batch.steps()
     found, reasons = batch.found, batch.reasons
@@ -115,43 +120,14 @@ def by_kind(requests: Sequence[Request], positions: Iterable[int]) -> list[list[
     return list(kinds.values())
 
 
-class Parts:
-    """The positions of a batch, a part at a time: instances of one kind, or of several kinds with one or two each.
+def shape(request: Request, profile: Profile) -> Request:
+    """Return what requests have in common that one call may plan: all but the id and how much of a resource they ask.
 
-    The instances of one kind are planned by one ranking and without an overlay, since all earlier parts are reserved by
-    then. Chosen over parts of a fixed size, most of which hold several kinds: 1,000 instances of 64 kinds then took 185
-    rankings, and twice the processor time.
-
-    >>> parts = Parts([[0, 3, 5, 6], [1], [2, 7]])
-    >>> parts.next(3), parts.alike, parts.next(3), parts.alike, parts.next(3), bool(parts)
-    ([0, 3, 5], 1, [6], 0, [1, 2, 7], False)
+    With a filter or score of another package, which may look at amounts, all but the id.
     """
-
-    def __init__(self, kinds: Iterable[Sequence[int]]) -> None:
-        self._kinds = deque(kinds)
-        self.alike = 0
-        """How many requests equal to those of the last part come next."""
-
-    def __bool__(self) -> bool:
-        return bool(self._kinds)
-
-    def next(self, size: int) -> list[int]:
-        """Return the next part, of about this size."""
-        part: list[int] = []
-        while self._kinds and len(part) < size:
-            kind = self._kinds[0]
-            if not part and (self.alike or len(kind) >= _ALIKE_MIN):
-                part, rest = list(kind[:size]), kind[size:]
-                self.alike = len(rest)
-                if rest:
-                    self._kinds[0] = rest
-                else:
-                    self._kinds.popleft()
-                return part
-            if len(kind) >= _ALIKE_MIN:
-                break
-            part += self._kinds.popleft()
-        return part
+    asked = dict.fromkeys(RESOURCES if profile.built_in else (), None)
+    given = {name: amount and 1.0 for name in asked if (amount := getattr(request, name)) is not None}
+    return msgspec.structs.replace(request, id="", **asked | given)
 
 
 class _Batch:
@@ -160,12 +136,14 @@ class _Batch:
     Each request is ranked on the ledger plus the proposed instances before it.
     """
 
-    def __init__(self, requests: Sequence[Request], first: Ranking, inputs: RankingInputs, held: Sequence[str]) -> None:
+    def __init__(
+        self, requests: Sequence[Request], first: Ranking | None, inputs: RankingInputs, held: Sequence[str]
+    ) -> None:
         self.found: list[str | None] = [None] * len(requests)
         self.reasons: dict[int, str] = {}
         self._requests, self._inputs = requests, inputs
-        self._first: Ranking | None = first
-        self.near = first.near
+        self._first = first
+        self.near = first is not None and first.near
         self._used = Counter(machine for machine in held if machine in inputs.snapshot.roster.index)
         self._chosen_at = [inputs.ledger.position] * len(requests)
         """By instance, the ledger's position when its machine was chosen."""
@@ -183,33 +161,53 @@ class _Batch:
             left = len(self._next)
             for run in self._runs():
                 self._choose_together(run, left)
-                left -= len(run)
+                left -= sum(map(len, run))
                 if not few:
                     yield
             self._next = self._outdated()
 
-    def _runs(self) -> Iterator[list[int]]:
-        """Yield the choices of one step: several equal requests, or one where their number of machines is bounded."""
+    def _runs(self) -> Iterator[list[list[int]]]:
+        """Yield the choices of one step: kinds of one shape, or one where the number of machines is bounded."""
         if self._requests[0].machines_max or self._requests[0].machines_min:
-            yield from ([position] for position in self._next)
+            yield from ([[position]] for position in self._next)
             return
+        run, size, last, most = list[list[int]](), 0, None, _EVALUATED_MAX // max(1, len(self._inputs.snapshot))
         for kind in by_kind(self._requests, self._next):
-            for first in range(0, len(kind), _ALIKE_STEP):
-                yield kind[first : first + _ALIKE_STEP]
+            of, left = shape(self._requests[kind[0]], self._inputs.profile), kind
+            while left:
+                if run and (of != last or size == _ALIKE_STEP or len(run) >= most):
+                    yield run
+                    run, size = [], 0
+                part, left, last = left[: _ALIKE_STEP - size], left[_ALIKE_STEP - size :], of
+                run.append(part)
+                size += len(part)
+        if run:
+            yield run
 
-    def _choose_together(self, run: Sequence[int], left: int) -> None:
-        """Choose the machines for equal requests: together, or one by one where that is not possible."""
-        chosen = self._proposed().together(self._requests[run[0]], len(run)) if len(run) > 1 else None
-        if chosen is None:
-            for done, position in enumerate(run):
+    def _choose_together(self, run: Sequence[list[int]], left: int) -> None:
+        """Choose the machines for kinds of one shape: together, or one by one where that is not possible."""
+        positions = list(chain.from_iterable(run))
+        together = None
+        if len(positions) > 1:
+            together = self._proposed().together([(self._requests[kind[0]], len(kind)) for kind in run])
+        if together is None:
+            for done, position in enumerate(positions):
                 self._choose(position, left - done)
             return
         self._first = None
-        for position, machine in zip(run, chosen, strict=True):
+        chosen, why = together
+        for position, machine in zip(positions, chosen, strict=False):
             self._note(position, machine)
-        if None in chosen:  # the last ones: no machine is feasible after all that were placed
-            why = self._proposed().best(self._requests[run[0]]).why
-            self.reasons |= {position: why for position, machine in zip(run, chosen, strict=True) if machine is None}
+        rest = len(chosen)
+        for number, kind in enumerate(run):
+            for position in kind[rest:]:
+                self._note(position, None)
+                self.reasons[position] = why
+            if rest < len(kind):
+                if later := run[number + 1 :]:
+                    self._choose_together(later, left)
+                return
+            rest -= len(kind)
 
     def _withdraw(self, position: int) -> None:
         machine = self.found[position]

@@ -83,25 +83,27 @@ class Trial:
             return np.zeros(len(self.snapshot), np.bool_)
         return allowed(request, self.inputs)
 
-    def together(self, request: Request, count: int) -> list[str | None] | None:
-        """Return the machines of identical instances, None for the last ones where no more is feasible.
+    def together(self, kinds: Sequence[tuple[Request, int]]) -> tuple[list[str], str] | None:
+        """Return the machines of so many copies of each request, up to the first without one, and why it has none.
 
-        Nothing is proposed. Return None where they must be placed one by one: where ties are drawn for each, or one
-        more instance changes other machines' figures. The latter holds for spread over a topology, affinity, a score by
-        rank, plugins of other packages, and near the limit of ``survive``.
+        The requests are of one `shape`. Nothing is proposed. Return None where they must be placed one by one: where
+        ties are drawn for each, or one more instance changes other machines' figures. The latter holds for spread over
+        a topology, affinity, a score by rank, plugins of other packages, and near the limit of ``survive``.
         """
-        if self.inputs.profile.ties != "name":
+        request, profile = kinds[0][0], self.inputs.profile
+        count = sum(many for _, many in kinds)
+        if profile.ties != "name":
             return None
-        if why_ignored(request, self.inputs.profile):
-            return [None] * count
-        if self.inputs.profile.survive and near(request, self.inputs, count) is not None:
+        if why := why_ignored(request, profile):
+            return [], why
+        if profile.survive and any(near(one, self.inputs, count) is not None for one, _ in kinds):
             return None
         decision = Decision(request, self.inputs)
-        if decision.far:
+        chosen = None if decision.far else decision.place(kinds)
+        if chosen is None:
             return None
-        decision.evaluate()
-        names, chosen = self.snapshot.names, decision.place(count).tolist()
-        return [*(names[row] for row in chosen), *[None] * (count - len(chosen))]
+        names = [self.snapshot.names[row] for row in chosen.tolist()]
+        return names, summary(decision.finish()) if len(names) < count else ""
 
     def counts(self) -> Floats:
         """Return [M]: the number of instances that hold each machine, including the moves so far."""
@@ -218,10 +220,11 @@ def place_alike(
     if len(group) > 1 and bound is None:
         for instance in group:
             trial.leave(instance.id)
-        targets = trial.together(request, len(group))
-        for instance, target in zip(group, targets or [None] * len(group), strict=True):
+        together = trial.together([(request, len(group))])
+        targets = [*(together[0] if together else ()), *[None] * len(group)][: len(group)]
+        for instance, target in zip(group, targets, strict=True):
             _put(instance, target, trial, gone=gone)
-        if targets is not None:
+        if together is not None:
             why = trial.best(request).why if None in targets else ""
             return [Anew(one, at, "" if at else why) for one, at in zip(group, targets, strict=True)]
     placed = []

@@ -10,11 +10,13 @@ from schemas.rpc.request import InvalidRequest, Request
 from schemas.rpc.results import RankResult
 from scorer.ledger.record.facets import facets_of, rule_of
 from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.limits import Limit, adds, in_role
+from scorer.ledger.record.limits import Limit, adds, in_role, one_to_a_port
 from scorer.ledger.record.transition import ALL_OR_NONE, CHANGED, Call, Candidate, Outcome, Wanted
 from scorer.ledger.record.units import too_large
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.explanation.explain import answer
+from scorer.ranking.profiles import plugins
+from scorer.ranking.rank import Decision
 from scorer.ranking.ranking import Ranking
 
 
@@ -151,12 +153,18 @@ def refused(placement: Placement, position: int, outcome: Outcome) -> None:
         placement.missing[position] = "the query's deadline has passed"
 
 
-def candidates(version: Callable[[str], int], ranking: Ranking, rows: list[int], request: Request) -> list[Candidate]:
-    """Return these machines with the versions that the scorer read, and the limits for the script."""
-    if rows and (large := too_large(request.amounts(), float(request.maxmemory))):
-        raise InvalidRequest(large)
+def candidates(
+    version: Callable[[str], int], ranking: Ranking | Decision, rows: list[int], *requests: Request
+) -> list[Candidate]:
+    """Return these machines with the versions that the scorer read, and the limits for the script.
+
+    ``requests``: one, or some of one shape (`scorer.placement.choosing.plan.shape`), which have the same limits.
+    """
+    large = (too_large(one.amounts(), float(one.maxmemory)) for one in requests if rows)
+    if why := next(filter(None, large), ""):
+        raise InvalidRequest(why)
     names = ranking.machines.roster.names
-    allowed = limits(ranking, rows, request)
+    allowed = limits(ranking, rows, requests[0])
     return [Candidate(names[row], version(names[row]), of) for row, of in zip(rows, allowed, strict=True)]
 
 
@@ -180,13 +188,21 @@ def as_of(own: dict[str, int], wanted: Wanted) -> Wanted:
     return wanted._replace(candidates=candidates)
 
 
-def limits(ranking: Ranking, rows: Sequence[int], request: Request) -> list[tuple[Limit, ...]]:
+def limits(ranking: Ranking | Decision, rows: Sequence[int], request: Request) -> list[tuple[Limit, ...]]:
     """Return, for each of some machines, the upper limits of its sums and counts with the request.
 
     Where one measure has two limits, both hold. Each port of a machine is used once, whatever the profile says.
     ``request`` may differ from the ranking's own.
     """
-    columns = [_of_each(limit, len(rows)) for limit in ranking.limits_for(request, rows)]
+    index, found = np.array(rows, np.int64), list[Limit]()
+    own = {id(each.placed): each.machines for each in ranking.verdicts}
+    for placed in ranking.profile.filters:
+        asked = own.get(id(placed), ranking.machines).of(request)
+        if plugins.has_limits(placed.filter, request, asked):
+            found += placed.filter.limit(request, asked.take(index))
+    known = {limit.measure for limit in found}
+    found += [limit for limit in one_to_a_port(request.ports) if limit.measure not in known]
+    columns = [_of_each(limit, len(rows)) for limit in found]
     return list(zip(*columns, strict=True)) if columns else [()] * len(rows)
 
 

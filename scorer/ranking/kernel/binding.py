@@ -25,7 +25,7 @@ TIE = 1e-9
 """Totals in the same whole number of these are equal."""
 
 _FUNCTIONS = {
-    "begin": 1, "plugin_number": 3, "make_rows": 12, "add_up": 3, "expected": 4, "ask": 3, "fleet_means": 7,
+    "begin": 1, "plugin_number": 3, "make_rows": 12, "add_up": 3, "expected": 4, "ask": 4, "fleet_means": 7,
     "evaluate": 7, "explain": 5, "explain_all": 5, "compare": 4, "finish": 9, "best_among": 7, "place_copies": 16,
     "room": 9,
 }  # fmt: skip
@@ -220,9 +220,9 @@ def explain_all(uses: Uses, number: int, machines: int, *, is_score: bool) -> Fl
     return said
 
 
-def ask(making: NDArray[Any], instance: NDArray[Any], query: NDArray[Any]) -> None:
-    """Write a request into the query; ``instance``: the request as a record."""
-    _library.ask(address(making), address(instance), address(query))
+def ask(making: NDArray[Any], asked: NDArray[Any], queries: NDArray[Any]) -> None:
+    """Write requests into queries; ``asked``: the requests as records."""
+    _library.ask(address(making), queries.size, address(asked), address(queries))
 
 
 def add_up(rows: NDArray[Any], load: NDArray[Any]) -> None:
@@ -270,20 +270,23 @@ def best_among(
 
 
 class Models:
-    """Load models of a batch: for each the making of rows, rows and optional parts, those of a what-if, the query."""
+    """Load models of a batch, each with the arrays of `MODEL`."""
 
     def __init__(self) -> None:
         self._packed: list[tuple[int, ...]] = []
         self._kept: list[object] = []
+        self.queries: list[NDArray[Any]] = []
+        """By model, those of all requests."""
 
     def add(self, *arrays: NDArray[Any]) -> None:
         self._kept += arrays
         self._packed.append(tuple(map(address, arrays)))
+        self.queries.append(arrays[-2])
 
     @cached_property
     def array(self) -> NDArray[Any]:
         """[size] of `MODEL`; with room for one at least."""
-        return np.array(self._packed or [(0,) * 6], MODEL)
+        return np.array(self._packed or [(0,) * 8], MODEL)
 
     @property
     def size(self) -> int:
@@ -292,16 +295,16 @@ class Models:
 
 
 def place_copies(
-    filters: Uses, scores: Uses, models: Models, of_means: int, index: Integers, patched: int,
-    refused: NDArray[np.int32], order: NDArray[np.uint64], count: int,
+    filters: Uses, scores: Uses, models: Models, of_means: int, patches: NDArray[Any], patched: Integers,
+    refused: NDArray[np.int32], order: NDArray[np.uint64], copies: Integers,
 ) -> Integers:  # fmt: skip
-    """Return the rows for ``count`` copies of the request, chosen as if one by one; fewer where no machine is left."""
-    machines, chosen, place_of = refused.size, np.empty(count, np.int64), _place_of(index[:patched], refused.size)
+    """Return the rows for ``copies`` of each request, chosen as if one by one; up to the first without a machine."""
+    machines, chosen, place_of = refused.size, np.empty(copies.sum(), np.int64), _place_of(patched, refused.size)
     work = np.empty((1 + (1 + R) * scores.size) * machines)
     found = _library.place_copies(
         machines, filters.at, filters.size, scores.at, scores.size, address(models.array), models.size,
-        of_means, address(index), patched, address(place_of), address(refused), address(order), count,
-        address(chosen), address(work),
+        of_means, address(patches), address(place_of), address(refused), address(order), copies.size,
+        address(copies), address(chosen), address(work),
     )  # fmt: skip
     return chosen[:found]
 

@@ -1,6 +1,7 @@
 /* Filters and scores over all rows: a loop a plugin over blocks of rows, the best rows, and batches of copies. */
 #include "making.h"
 
+#define LANES 8     /* of a loop that compilers turn into vectors */
 #define BLOCK 64    /* so many rows stay in the first cache from one plugin to the next */
 #define CODE 256    /* a refusal is: the filter's place in the profile, from 1, times CODE, plus its reason */
 #define TIE 1e-9    /* totals in the same whole number of these are equal */
@@ -34,7 +35,7 @@ typedef struct {
 /* Rows that differ from those of the fleet: proposed changes. */
 typedef struct {
     int64_t count;
-    const int64_t *index; /* [count] the machine of each */
+    int64_t *index; /* [count] the machine of each */
 } Patches;
 
 typedef int64_t (*FilterOf)(const Row *, const More *, const Query *, const void *, const double *, double *);
@@ -176,13 +177,30 @@ void fleet_means(int64_t machines, const Row *rows, const Row *patched, const Pa
     }
 }
 
+/* Put the lowest and the highest value of the feasible machines into low and high; infinities without any. In lanes,
+   which compilers turn into vectors: 1.6 us for 5,000 machines in place of 12.5. */
 static void ends_of(int64_t machines, const int32_t *refused, const double *values, double *low, double *high) {
+    double lows[LANES], highs[LANES];
+    for (int l = 0; l < LANES; l++) {
+        lows[l] = INFINITY;
+        highs[l] = -INFINITY;
+    }
+    for (int64_t i = 0; i + LANES <= machines; i += LANES) {
+        for (int l = 0; l < LANES; l++) {
+            lows[l] = less_of(refused[i + l] ? INFINITY : values[i + l], lows[l]);
+            highs[l] = more_of(refused[i + l] ? -INFINITY : values[i + l], highs[l]);
+        }
+    }
     *low = INFINITY;
     *high = -INFINITY;
-    for (int64_t i = 0; i < machines; i++) {
+    for (int64_t i = machines - machines % LANES; i < machines; i++) {
         if (refused[i]) continue;
         *low = less_of(values[i], *low);
         *high = more_of(values[i], *high);
+    }
+    for (int l = 0; l < LANES; l++) {
+        *low = less_of(lows[l], *low);
+        *high = more_of(highs[l], *high);
     }
 }
 
@@ -260,8 +278,14 @@ static int64_t insert(const double *total, const uint64_t *order, int64_t *best,
 int64_t best_among(int64_t machines, const int32_t *refused, const double *total, const uint64_t *order,
                    const uint8_t *only, int64_t *best, int64_t most) {
     int64_t found = 0;
+    double low, floor = -INFINITY;
+    if (most == 1 && !only) {
+        ends_of(machines, refused, total, &low, &floor);
+        floor -= 2 * TIE;
+    }
     for (int64_t i = 0; i < machines && most; i++)
-        if (!refused[i] && (!only || only[i])) found = insert(total, order, best, found, most, i);
+        if (!(total[i] < floor) && !refused[i] && (!only || only[i]))
+            found = insert(total, order, best, found, most, i);
     return found;
 }
 
@@ -297,7 +321,7 @@ int64_t finish(int64_t machines, const int32_t *refused, Use *scores, int64_t sc
     return found;
 }
 
-/* One load model of a batch: its rows, and the query under it. */
+/* One load model of a batch: its rows, the requests under it, and the query that plugins read: one of them at a time. */
 typedef struct {
     const Making *making;
     const Row *rows;
@@ -305,6 +329,8 @@ typedef struct {
     Row *patched_rows;
     More *patched_more;
     Query *query;
+    const Query *queries;
+    const Load *load;
 } Model;
 
 /* Put into out [M] the values of a score of the fleet's means after those of the resources have moved. */
@@ -315,62 +341,84 @@ static void after_moves(int64_t machines, const double *raw, double *const *slop
     for (int64_t i = 0; i < machines; i++) out[i] = clip(out[i], 0.0, 100.0);
 }
 
-/* Place ``count`` copies of the request, each on the machine that one-by-one chooses: evaluate all, take the best, add
-   the copy to its row, evaluate that row, correct the scores for the changed means, choose again. Put the rows into
-   chosen; return how many found a machine. ``of_means``: the model whose means the scores use, -1 where none does.
-   ``place_of`` [M]: where each machine's patch is, or -1. ``work``: (2 R + 1 + score_count) M numbers. */
-int64_t place_copies(int64_t machines, const Use *filters, int64_t filter_count, Use *scores, int64_t score_count,
-                     const Model *models, int64_t model_count, int64_t of_means, int64_t *index, int64_t patched,
-                     int64_t *place_of, int32_t *refused, const uint64_t *order, int64_t count, int64_t *chosen,
-                     double *work) {
-    Patches patches = {patched, index};
-    const double *values[SCORES_MAX];
-    double *slope[SCORES_MAX][R] = {{NULL}}, moved[R] = {0}, *total = work, *next = work + machines;
-    for (int64_t s = 0; s < score_count; s++) {
-        values[s] = scores[s].inner == PLAIN ? scores[s].raw : next;
-        if (scores[s].inner != PLAIN) next += machines;
-        if (scores[s].inner != OF_MEANS) continue;
-        for (int64_t r = 0; r < R; r++) {
-            if (!(scores[s].query->expected[r] > 0)) continue;
-            slope[s][r] = next;
-            next += machines;
-            SCORES[scores[s].plugin].slope(scores + s, machines, &patches, (int)r, slope[s][r]);
+/* Add a copy of the request to the patch of machine i, and to its columns; put into moved [R] what that adds to the
+   fleet's means under the model ``of_means``. Return the place of the patch. */
+static int64_t add_copy(int64_t i, const Use *filters, int64_t filter_count, const Use *scores, int64_t score_count,
+                        const Model *models, int64_t model_count, int64_t of_means, Patches *patches, int64_t *place_of,
+                        double *moved) {
+    int64_t k = place_of[i];
+    if (k < 0) {
+        k = place_of[i] = patches->count++;
+        patches->index[k] = i;
+        for (int64_t t = 0; t < model_count; t++) {
+            models[t].patched_rows[k] = models[t].rows[i];
+            models[t].patched_more[k] = models[t].more[i];
         }
     }
-    for (int64_t j = 0; j < count; j++) {
-        for (int64_t s = 0; s < score_count; s++) {
-            double *out = (double *)values[s];
-            if (scores[s].inner == OF_MEANS)
-                after_moves(machines, scores[s].raw, slope[s], moved, out);
-            else if (scores[s].inner != PLAIN)
-                compared(machines, refused, scores[s].inner, scores[s].raw, out);
-            slopes(machines, refused, scores + s, values[s]);
+    for (int64_t t = 0; t < model_count; t++) {
+        Row *row = models[t].patched_rows + k;
+        double before[R];
+        for (int64_t r = 0; r < R; r++) before[r] = row->utilization[r];
+        add_copies(models[t].making, models[t].query, 1.0, row, models[t].patched_more + k);
+        for (int64_t r = 0; r < R && t == of_means; r++)
+            if (!isnan(before[r])) moved[r] += (row->utilization[r] - before[r]) * models[t].query->fleet_share[r];
+    }
+    for (int64_t f = 0; f < filter_count + score_count; f++) {
+        const Use *u = f < filter_count ? filters + f : scores + (f - filter_count);
+        for (int64_t w = 0; u->own && w < u->width; w++) u->columns[i * u->width + w] += u->own[w];
+    }
+    return k;
+}
+
+/* Place copies [kinds] of each request, each on the machine that one-by-one chooses: evaluate all, take the best, add
+   the copy to its row, evaluate that row, correct the scores for the changed means, choose again. Put the rows into
+   chosen; return how many found a machine: the first without one ends the batch, and refused has the reasons.
+   ``of_means``: the model whose means the scores use, -1 where none does. ``place_of`` [M]: where each machine's patch
+   is, or -1. ``work``: (1 + (1 + R) score_count) M numbers. */
+int64_t place_copies(int64_t machines, const Use *filters, int64_t filter_count, Use *scores, int64_t score_count,
+                     const Model *models, int64_t model_count, int64_t of_means, Patches *patches, int64_t *place_of,
+                     int32_t *refused, const uint64_t *order, int64_t kinds, const int64_t *copies, int64_t *chosen,
+                     double *work) {
+    int64_t placed = 0;
+    for (int64_t kind = 0; kind < kinds; kind++) {
+        const double *values[SCORES_MAX];
+        double *slope[SCORES_MAX][R] = {{NULL}}, moved[R] = {0}, *total = work, *next = work + machines;
+        for (int64_t t = 0; t < model_count; t++) {
+            const Model *m = models + t;
+            *m->query = m->queries[kind];
+            fleet_means(machines, m->rows, m->patched_rows, patches, NULL, m->load, m->query);
         }
-        if (!choose(machines, refused, scores, values, score_count, order, total, chosen + j, 1)) return j;
-        int64_t i = chosen[j], k = place_of[i];
-        if (k < 0) {
-            k = place_of[i] = patches.count++;
-            index[k] = i;
-            for (int64_t t = 0; t < model_count; t++) {
-                models[t].patched_rows[k] = models[t].rows[i];
-                models[t].patched_more[k] = models[t].more[i];
+        for (int64_t i = 0; i < machines; i++) refused[i] = 0;
+        evaluate(machines, filters, filter_count, scores, score_count, patches, refused);
+        for (int64_t s = 0; s < score_count; s++) {
+            values[s] = scores[s].inner == PLAIN ? scores[s].raw : next;
+            if (scores[s].inner != PLAIN) next += machines;
+            if (scores[s].inner != OF_MEANS || copies[kind] == 1) continue;
+            for (int64_t r = 0; r < R; r++) {
+                if (!(scores[s].query->expected[r] > 0)) continue;
+                slope[s][r] = next;
+                next += machines;
+                SCORES[scores[s].plugin].slope(scores + s, machines, patches, (int)r, slope[s][r]);
             }
         }
-        for (int64_t t = 0; t < model_count; t++) {
-            Row *row = models[t].patched_rows + k;
-            double before[R];
-            for (int64_t r = 0; r < R; r++) before[r] = row->utilization[r];
-            add_copies(models[t].making, models[t].query, 1.0, row, models[t].patched_more + k);
-            for (int64_t r = 0; r < R && t == of_means; r++)
-                if (!isnan(before[r])) moved[r] += (row->utilization[r] - before[r]) * models[t].query->fleet_share[r];
+        for (int64_t j = 0; j < copies[kind]; j++) {
+            for (int64_t s = 0; s < score_count; s++) {
+                double *out = (double *)values[s];
+                if (scores[s].inner == OF_MEANS)
+                    after_moves(machines, scores[s].raw, slope[s], moved, out);
+                else if (scores[s].inner != PLAIN)
+                    compared(machines, refused, scores[s].inner, scores[s].raw, out);
+                slopes(machines, refused, scores + s, values[s]);
+            }
+            int64_t *best = chosen + placed;
+            if (!choose(machines, refused, scores, values, score_count, order, total, best, 1)) return placed;
+            int64_t k = add_copy(*best, filters, filter_count, scores, score_count, models, model_count, of_means,
+                                 patches, place_of, moved);
+            if (j + 1 < copies[kind]) evaluate_patch(k, *best, filters, filter_count, scores, score_count, refused, 1);
+            placed++;
         }
-        for (int64_t f = 0; f < filter_count + score_count; f++) {
-            const Use *u = f < filter_count ? filters + f : scores + (f - filter_count);
-            for (int64_t w = 0; u->own && w < u->width; w++) u->columns[i * u->width + w] += u->own[w];
-        }
-        evaluate_patch(k, i, filters, filter_count, scores, score_count, refused, 1);
     }
-    return count;
+    return placed;
 }
 
 /* Return what refuses one more copy on a machine that has so many already; 0 where nothing does. */

@@ -129,18 +129,22 @@ void add_up(int64_t machines, const Row *rows, Load *load) {
     for (int64_t i = 0; i < machines; i++) add_load(load, rows + i, 1.0);
 }
 
-/* Put into the query what a request asks for; `Machines.query` adds when and where. */
-void ask(const Making *m, const Instance *one, Query *q) {
-    expected_of(&m->estimate, one, q->expected);
-    q->maxmemory = one->maxmemory;
-    q->priority_class = one->priority_class;
-    q->requests_alone = (uint8_t)m->requests_alone;
-    for (int r = 0; r < R; r++) {
-        q->amounts[r] = one->amounts[r];
-        q->limits[r] = fmax(one->limits[r], one->amounts[r]);
-        q->deviation[r] = NAN;
-        q->missing[r] = one->missing[r];
-        q->declared[r] = !isnan(one->expected[r]);
+/* Put into queries what requests ask for; `Machines.queries` adds when and where. */
+void ask(const Making *m, int64_t count, const Instance *asked, Query *queries) {
+    for (int64_t k = 0; k < count; k++) {
+        const Instance *one = asked + k;
+        Query *q = queries + k;
+        expected_of(&m->estimate, one, q->expected);
+        q->maxmemory = one->maxmemory;
+        q->priority_class = one->priority_class;
+        q->requests_alone = (uint8_t)m->requests_alone;
+        for (int r = 0; r < R; r++) {
+            q->amounts[r] = one->amounts[r];
+            q->limits[r] = fmax(one->limits[r], one->amounts[r]);
+            q->deviation[r] = NAN;
+            q->missing[r] = one->missing[r];
+            q->declared[r] = !isnan(one->expected[r]);
+        }
     }
 }
 

@@ -68,7 +68,9 @@ USE = struct(
     plugin="i8", code="i8", inner="i8", how="i8", weight="f8", slope="f8", start="f8", raw="u8", own="u8",
 )  # fmt: skip
 PATCHES = struct(count="i8", index="u8")
-MODEL = struct(making="u8", rows="u8", more="u8", patched_rows="u8", patched_more="u8", query="u8")
+MODEL = struct(
+    making="u8", rows="u8", more="u8", patched_rows="u8", patched_more="u8", query="u8", queries="u8", load="u8",
+)  # fmt: skip
 STRUCTS = (ROW, MORE, BY_CLASS, INSTANCE, QUERY, MAKING, LOAD, USE, PATCHES, MODEL)
 """In the order in which the library tells their sizes."""
 

@@ -9,7 +9,7 @@ figure without them is named so (``measured_mean``). R resources in the order of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -128,11 +128,15 @@ class Machines:
     @cached_property
     def query(self) -> NDArray[np.void]:
         """The request under this load model, in the form of the C functions."""
-        found = np.zeros((), QUERY)
-        ask(self.table.making, request_record(self.request), found)
-        learned = self.estimate.deviation_of_request(self.request)
-        if learned is not None:
-            found["deviation"] = learned
+        return self.queries([self.request]).reshape(())
+
+    def queries(self, requests: Sequence[Request]) -> NDArray[np.void]:
+        """Return [K]: the same of K requests, which name no other machine than the request."""
+        found = np.zeros(len(requests), QUERY)
+        ask(self.table.making, request_record(*requests), found)
+        for place, one in enumerate(requests):
+            if (learned := self.estimate.deviation_of_request(one)) is not None:
+                found["deviation"][place] = learned
         found["now"], found["last_known"] = self.now_s, self.last_known
         found["machine"] = self.roster.index.get(self.request.machine, -1) if self.request.machine else -1
         return found

@@ -182,6 +182,11 @@ class Profile:
         own = (*(each.load_model for each in self.filters), *(each.load_model for each in self.scores))
         return tuple({id(one): one for one in (self.load_model, *filter(None, own))}.values())
 
+    @cached_property
+    def built_in(self) -> bool:
+        """Whether no filter or score is of another package."""
+        return all(isinstance(plugin, BuiltIn) for plugin in self.all_of(object))
+
     def needs(self, rules: MachineRules) -> frozenset[str]:
         """Return the optional parts of a row that its filters and scores read."""
         return frozenset().union(*(plugin.needs(rules) for plugin in self._needy))

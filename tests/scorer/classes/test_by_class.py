@@ -144,7 +144,7 @@ def test_copies_in_a_batch_fill_the_sum_of_their_class():
         trial.propose(asked, "m", f"b{number}")
     assert found == [[True, False], [True, False], [False, False]]
     one_by_one = Trial(offline.inputs(alone(HALF, kind="filter")))
-    assert one_by_one.together(asked, 3) is None, "sums by class are made anew for each"
+    assert one_by_one.together([(asked, 3)]) is None, "sums by class are made anew for each"
 
 
 def test_it_is_switched_on_in_a_profile_file_and_explained():

@@ -97,7 +97,7 @@ def test_a_plan_leaves_the_instance_where_it_is():
     assert trial.best(asked).machine is None
     assert trial.best(asked).why.startswith("ports: profile 'bare' has no filter 'ports'")
     assert not trial.allowed(asked).any()
-    assert trial.together(asked, 2) == [None, None]
+    assert trial.together([(asked, 2)]) == ([], trial.best(asked).why)
     assert trial.best(request(cpu=1)).machine == "a"
     with pytest.raises(InvalidRequest, match="ports: profile 'bare'"):
         room(asked, trial)
