@@ -20,7 +20,7 @@ import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES
 from schemas.rpc.request import Request
-from scorer.ledger.record.facets import Facet, facets
+from scorer.ledger.record.facets import Facet, facets, facets_of
 from scorer.ledger.record.instance import CLUSTER, DAEMON, PODS, Instance, as_request, moved_to
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
@@ -338,8 +338,8 @@ def _bound(instances: Sequence[Instance], trial: Trial) -> list[list[Instance]]:
             asking.setdefault(facets(term), []).append(one.id)
     group_of: dict[str, set[str]] = {}
     for wanted, ids in asking.items():
-        near = {*trial.overlay.base.matching(wanted)}
-        if near and near <= by_id.keys():
+        near = {one.id for one in instances if wanted <= facets_of(one)}
+        if near and len(near) == len(trial.overlay.holders(wanted)):
             joined = set().union(near, ids, *(group_of.get(name, ()) for name in (*near, *ids)))
             group_of.update(dict.fromkeys(joined, joined))
     groups = {id(group): group for group in group_of.values() if len(group) > 1}

@@ -272,7 +272,7 @@ def step(action, **more):
             [
                 (
                     "place",
-                    {"id": "i", "machine": "m1", "cpu": 1.0, "maxmemory": 0.0, "ports": [7], "selector": "disk=ssd"},
+                    {"id": "i", "machine": "m1", "cpu": 1.0, "ports": [7], "selector": "disk=ssd"},
                 ),
                 ("confirm", {"id": "i", "machine": "m1", "started_at": 5.0}),
             ],
