@@ -16,11 +16,10 @@ from scorer.cluster_wire import ClusterWire, WindowsWire
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.live.live_fleet import LiveFleet
 from scorer.ranking.filters.fresh import Fresh
-from scorer.ranking.inputs import ClassSums, RankingInputs, class_sums, machines_of
+from scorer.ranking.inputs import ClassSums, RankingInputs, Tables, class_sums, machines_of
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.profile import PlacedFilter, Profile
 from scorer.ranking.rank import allowed
-from scorer.ranking.tables import Tables
 from scorer.settings import LedgerSettings
 from scorer.snapshot.arrays import Bools
 from scorer.wire import AWAY

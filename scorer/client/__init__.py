@@ -80,12 +80,12 @@ from schemas.values.mapping import Result as Result
 from scorer.client.call import WindwardError as WindwardError
 from scorer.client.clients import AsyncClient as AsyncClient
 from scorer.client.clients import AsyncEvents as AsyncEvents
+from scorer.client.clients import AsyncPlaced as AsyncPlaced
+from scorer.client.clients import AsyncPlacement as AsyncPlacement
 from scorer.client.clients import Client as Client
 from scorer.client.clients import Events as Events
-from scorer.client.placement import AsyncPlaced as AsyncPlaced
-from scorer.client.placement import AsyncPlacement as AsyncPlacement
-from scorer.client.placement import Placed as Placed
-from scorer.client.placement import Placement as Placement
+from scorer.client.clients import Placed as Placed
+from scorer.client.clients import Placement as Placement
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""The two clients, each with its reader of the ledger's events."""
+"""The two clients by redis-py, which is imported when it is used: their answers, and their readers of events."""
 
 from __future__ import annotations
 
@@ -6,19 +6,136 @@ import contextlib
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Unpack
 
 from schemas.messages.event import Event
+from schemas.process.redis_url import connected, in_words
 from schemas.rpc.keywords import PlaceFields
-from scorer.client.call import Away, Kind, NotNow, Refused, Step, Steps, WindwardError, drive
+from schemas.rpc.results import ConfirmResult, Line, PlaceResult, ReleaseResult
+from schemas.values.mapping import Result
+from schemas.values.secret_file import SecretFile
+from scorer.client.call import Away, Kind, NotNow, Refused, Step, Steps, WindwardError, drive, refusal
 from scorer.client.log import Log
 from scorer.client.methods import Here, There
-from scorer.client.placement import AsyncPlacement, Placement
-from scorer.client.server import SOCKET_TIMEOUT_S, arguments_of, failure_of, packed, redis_of
 
 _FRESH_S = 1.0
+
+
+SOCKET_TIMEOUT_S = 4.0
+"""A connection without an answer for so long is given up: twice the longest read."""
+
+
+def packed(commands: Sequence[tuple[str | bytes | float, ...]]) -> bytes:
+    r"""Return commands as the server reads them; redis-py's own ``pack_commands`` takes twice the time.
+
+    >>> packed([("LLEN", "queries")])
+    b'*2\r\n$4\r\nLLEN\r\n$7\r\nqueries\r\n'
+    """
+    parts = []
+    for command in commands:
+        parts.append(b"*%d\r\n" % len(command))
+        for given in command:
+            part = given if isinstance(given, bytes) else str(given).encode()
+            parts.append(b"$%d\r\n%b\r\n" % (len(part), part))
+    return b"".join(parts)
+
+
+def failure_of(error: Any) -> Exception:
+    """Return redis-py's error as `Refused` or `Away`; any other unchanged."""
+    import redis
+
+    if isinstance(error, (redis.ReadOnlyError, redis.exceptions.ClusterDownError, redis.exceptions.TryAgainError)):
+        return NotNow(str(error))  # redis-py takes their word off the text
+    if isinstance(error, (redis.AuthenticationError, redis.ResponseError)):
+        return refusal(str(error))
+    return Away(in_words(error)) if isinstance(error, (redis.ConnectionError, redis.TimeoutError)) else error
+
+
+def arguments_of(more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of redis-py's client: one attempt within a deadline, and the caller's own arguments.
+
+    Raises WindwardError for a ``password_file`` that cannot be read.
+    """
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    if file := (more := dict(more)).pop("password_file", None):
+        try:
+            more["password"] = SecretFile.read(Path(file))
+        except (OSError, ValueError) as error:
+            raise WindwardError("INVALID_ARGUMENT", f"password_file: {error}") from None
+    return {"socket_timeout": SOCKET_TIMEOUT_S, "socket_connect_timeout": 2.0, "retry": Retry(NoBackoff(), 0), **more}
+
+
+def redis_of(kind: Any, url: str, arguments: Mapping[str, Any]) -> Any:
+    """Return redis-py's client; raises WindwardError for a URL that it cannot read."""
+    try:
+        return connected(kind, url, **arguments)
+    except ValueError:
+        raise WindwardError("INVALID_ARGUMENT", "url: not a URL that can be parsed") from None
+
+
+class _Held(Result, kw_only=True, dict=True):
+    """A result with reservations, and the client for further calls on them."""
+
+    def _of(self, scorer: Any) -> None:
+        for one in (self, *self["placed"]):
+            one.__dict__["scorer"] = scorer
+
+    def _own(self, method: str, timeout_s: float | None, more: Mapping[str, object]) -> Any:
+        """Call the client's method for this reservation only: with its id and, where known, its generation."""
+        own: str | None = self["id"]
+        if own is None:
+            raise WindwardError("FAILED_PRECONDITION", "the answer has no single reservation; `placed` has all of them")
+        generation = {"generation": self["generation"]} if self["generation"] else {}  # 0: of a dry run
+        return getattr(self.__dict__["scorer"], method)(own, timeout_s=timeout_s, **generation, **more)
+
+
+class _HeldHere(_Held, kw_only=True, dict=True):
+    """`Client`'s methods for one reservation; they never act on a later one of the same id."""
+
+    def confirm(self, *, timeout_s: float | None = None, **more: object) -> ConfirmResult:
+        """Report that the instance runs; FAILED_PRECONDITION when the reservation has ended."""
+        return self._own("confirm", timeout_s, more)  # type: ignore[no-any-return]
+
+    def release(self, *, timeout_s: float | None = None, **more: object) -> ReleaseResult:
+        """End the instance, or give the reservation back."""
+        return self._own("release", timeout_s, more)  # type: ignore[no-any-return]
+
+
+class _HeldThere(_Held, kw_only=True, dict=True):
+    """The calls of `_HeldHere`, awaited."""
+
+    async def confirm(self, *, timeout_s: float | None = None, **more: object) -> ConfirmResult:
+        """As `Placement.confirm`."""
+        return await self._own("confirm", timeout_s, more)  # type: ignore[no-any-return]
+
+    async def release(self, *, timeout_s: float | None = None, **more: object) -> ReleaseResult:
+        """As `Placement.release`."""
+        return await self._own("release", timeout_s, more)  # type: ignore[no-any-return]
+
+
+class Placed(Line, _HeldHere, kw_only=True, dict=True):
+    """One placed instance, with methods that act on its reservation."""
+
+
+class AsyncPlaced(Line, _HeldThere, kw_only=True, dict=True):
+    """The same of an `AsyncClient`."""
+
+
+class Placement(PlaceResult, _HeldHere, kw_only=True, dict=True):
+    """The answer of ``place``, with methods for a single reservation; ``placed`` has one entry for each instance."""
+
+    placed: list[Placed] = []  # type: ignore[assignment]
+
+
+class AsyncPlacement(PlaceResult, _HeldThere, kw_only=True, dict=True):
+    """The answer of an `AsyncClient`: its methods are awaited."""
+
+    placed: list[AsyncPlaced] = []  # type: ignore[assignment]
 
 
 class Events:

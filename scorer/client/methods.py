@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Unpack, overload
+from urllib.parse import urlsplit
 
+from schemas.process.redis_url import sentinels_in
 from schemas.rpc.keywords import (
     CapacityFields,
     ConfirmFields,
@@ -35,9 +37,8 @@ from schemas.rpc.results import (
     RiskResult,
     UpdateResult,
 )
-from scorer.client.call import Call, Kind, Steps, read
+from scorer.client.call import Call, Kind, Steps, WindwardError, read
 from scorer.client.log import Log
-from scorer.client.server import where_of
 
 Parameters = ParamSpec("Parameters")
 
@@ -86,6 +87,28 @@ def _returning(function: Any) -> Any:
     own["return"] = own["return"].removeprefix("Steps[").removesuffix("]")
     function.__annotations__ = own
     return function
+
+
+def where_of(url: str) -> str:
+    """Return the server's name for messages: host and port, or the socket; other parts may hold a password.
+
+    Raises WindwardError.
+    """
+    scheme, given, _ = url.partition("://")
+    if not given or scheme not in ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel"):
+        raise WindwardError(
+            "INVALID_ARGUMENT",
+            "url: expected redis://, rediss://, unix:// or redis+sentinel://; "
+            "a cluster is not supported: name one server, or one behind sentinels",
+        )
+    try:
+        if found := sentinels_in(url):
+            return f"{scheme}://{','.join(f'{host}:{port}' for host, port in found.hosts)}/{found.name}"
+        parts = urlsplit(url)
+        where = parts.path if scheme == "unix" else f"{parts.hostname or 'localhost'}:{parts.port or 6379}"
+    except (ValueError, TypeError):
+        raise WindwardError("INVALID_ARGUMENT", "url: not a URL that can be parsed") from None
+    return f"{scheme}://{where}"
 
 
 class Methods:

@@ -33,11 +33,10 @@ from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.proposals import OUTCOMES, Term, propose
 from scorer.planning.balance.rounds import Rounds, UnderWay, condition_of
 from scorer.planning.violations import WHY, violations
-from scorer.ranking.inputs import FleetState, RankingInputs, machines_of
+from scorer.ranking.inputs import FleetState, RankingInputs, Tables, machines_of
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.third_party import PluginError
 from scorer.ranking.survive import domains
-from scorer.ranking.tables import Tables
 from scorer.wire import AWAY, Wire
 
 RESULTS = ("planned", "waiting", "failed")

@@ -9,7 +9,7 @@ A plugin of another package needs no base and no C: `scorer.ranking.profiles.plu
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
 from schemas.values.numbers import finite
-from scorer.ranking.kernel.layout import NONE, PLAIN
+from scorer.ranking.kernel.layout import NONE, PLAIN, STATISTICS
 from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.rules import MachineRules
@@ -103,3 +103,41 @@ def by_resource(said: Floats, place: int, names: Sequence[str] = RESOURCES) -> M
     """Return numbers by resource, from a place counted in groups of R; only for some resources."""
     every = said[place * _R : (place + 1) * _R].tolist()
     return {name: finite(every[RESOURCES.index(name)]) for name in names}
+
+
+if TYPE_CHECKING:
+    ResourceName = str
+else:
+    ResourceName = Literal[RESOURCES]
+    """One of the resources: a profile that names another is refused."""
+
+
+Statistic = Literal["mean", "p50", "p90", "p95", "p99", "max"]
+MISSING = {"refuse": 0, "zero": 0, "pass": 1, "estimates": 2, "mean": 3}
+"""What counts where a statistic is missing, by its number in the C functions.
+
+``estimates`` does as Koordinator: a percentile over a window less than half covered counts as missing, and the
+estimates of all instances placed count instead. With ``mean`` the mean counts. Without any measurement nothing does.
+"""
+
+
+def number_of(statistic: Statistic) -> int:
+    """Return the number by which C functions know a statistic; -1 for the mean."""
+    return -1 if statistic == "mean" else STATISTICS.index(statistic)
+
+
+Thresholds = Mapping[str, float]
+
+
+def check_thresholds(name: str, thresholds: Thresholds) -> None:
+    """Raise ValueError for an unknown resource or a share outside 0-1."""
+    for resource, value in thresholds.items():
+        if resource not in RESOURCES:
+            raise ValueError(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name}.{resource}: expected a share from 0 to 1, got {value}")
+
+
+def as_column(given: Thresholds, absent: float = 0.0) -> Floats:
+    """Return [R, 1] in the order of the resources; without a threshold 0."""
+    return np.array([[given.get(resource, absent)] for resource in RESOURCES])

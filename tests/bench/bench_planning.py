@@ -28,10 +28,9 @@ from scorer.planning.balance.by_overload import rebalance
 from scorer.planning.drain.consolidate import consolidate
 from scorer.planning.drain.drain import drain
 from scorer.planning.wanted.wanted import compare
-from scorer.ranking.inputs import RankingInputs, class_sums
+from scorer.ranking.inputs import RankingInputs, Tables, class_sums
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile_file import parse_profile
-from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.usages import Usages, UsageTable
 from tests.bench.fleet_tables import NOW_S, WINDOWS_S, bare_s, fleet_table

@@ -11,14 +11,13 @@ from schemas.rpc.request import read_request
 from scorer.commands.shared.fleet_file import read_fleet
 from scorer.ledger.view.overlay import Overlay
 from scorer.ranking.explanation import explain
-from scorer.ranking.inputs import RankingInputs, machines_of
+from scorer.ranking.inputs import RankingInputs, Tables, machines_of
 from scorer.ranking.kernel import binding
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import LoadModel, PlacedFilter, Profile, WeightedScore
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.scores.load_aware import LoadAware
-from scorer.ranking.tables import Tables
 
 PROFILES = load_profiles()
 CASES = Path(__file__).parent / "ranking" / "cases"

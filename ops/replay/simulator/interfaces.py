@@ -12,9 +12,8 @@ from ops.replay.simulator.measuring import Measuring
 from ops.replay.simulator.true_fleet import Fleet
 from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, Tables
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.tables import Tables
 from scorer.snapshot.snapshot import Snapshot
 
 ROUND_MINUTES = 10

@@ -21,9 +21,9 @@ from schemas.resources import CPU, MEMORY
 from scorer.planning.balance.cost import memory_of
 from scorer.planning.balance.repair import by_overload
 from scorer.planning.drain.evicting import evicting
+from scorer.ranking.inputs import Tables
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.rebalance_section import COUNT_MAX
-from scorer.ranking.tables import Tables
 from scorer.snapshot.arrays import Floats
 
 BYTES_PER_GBIT = 1e9 / 8

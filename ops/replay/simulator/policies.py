@@ -43,10 +43,9 @@ from scorer.placement.offers.placement import limits
 from scorer.placement.placer import CANDIDATES
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.filters.fits import Fits
-from scorer.ranking.inputs import RankingInputs, by_class_filter
+from scorer.ranking.inputs import RankingInputs, Tables, by_class_filter
 from scorer.ranking.profiles.profile import PlacedFilter, Profile
 from scorer.ranking.rank import rank
-from scorer.ranking.tables import Tables
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 

@@ -17,9 +17,8 @@ from schemas.values.near import did_you_mean
 from schemas.values.read_json import read_as
 from scorer.client import InstancesResult, PlaceResult, RankResult, UpdateResult, WindwardError
 from scorer.commands.placing import place
-from scorer.commands.placing.ranked import candidates, explained_only, ranking
+from scorer.commands.placing.ranked import candidates, explained_only, in_words, ranking
 from scorer.commands.shared import ask
-from scorer.commands.shared.in_words import in_words
 from scorer.commands.shared.show import ago, amounts_in_words, time_of
 from scorer.settings import ClientSettings
 

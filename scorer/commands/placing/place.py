@@ -12,9 +12,8 @@ from schemas.resources import RESOURCES
 from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.values.numbers import counted, duration
 from scorer.client import Line, PlaceResult, WindwardError
-from scorer.commands.placing.ranked import candidates
+from scorer.commands.placing.ranked import candidates, in_words
 from scorer.commands.shared import ask
-from scorer.commands.shared.in_words import in_words
 from scorer.commands.shared.request import RequestSettings
 
 

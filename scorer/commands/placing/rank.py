@@ -11,9 +11,8 @@ from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.values.near import did_you_mean
 from scorer.client import RankResult
-from scorer.commands.placing.ranked import explained_only, ranking
+from scorer.commands.placing.ranked import answer_of, explained_only, ranking
 from scorer.commands.shared import ask
-from scorer.commands.shared.in_words import answer_of
 from scorer.commands.shared.request import RequestSettings
 from scorer.commands.shared.whole_fleet import chosen_profile, fleet_of_file
 

@@ -20,10 +20,9 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.overlay import Overlay
 from scorer.live.loader import Loader
-from scorer.ranking.inputs import RankingInputs, machines_of
+from scorer.ranking.inputs import RankingInputs, Tables, machines_of
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.staleness import degraded
-from scorer.ranking.tables import Tables
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY
 

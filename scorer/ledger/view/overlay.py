@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from scorer.ledger.record.facets import Avoiders, Facet, facets_of
 from scorer.ledger.record.instance import Instance, machines_of
-from scorer.ledger.view.leavers import Leavers
-from scorer.ledger.view.slots import Slots
+from scorer.ledger.view.slots import Leavers, Slots
 from scorer.ledger.view.view import GONE, Change, LedgerView
 
 

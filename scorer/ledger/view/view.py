@@ -14,8 +14,7 @@ from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
 from scorer.ledger.record.facets import Avoiders, Facet, alike, facets_of
 from scorer.ledger.record.instance import LIVE, Instance, arriving, kept_of, machines_of, rules_of
-from scorer.ledger.view.leavers import MOST, Leavers, left_behind
-from scorer.ledger.view.slots import Slots
+from scorer.ledger.view.slots import MOST, Leavers, Slots, left_behind
 
 GONE = -1
 """In a `Change` in place of the slot: an instance left the machine."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from schemas.resources import CPU, RESOURCES
 from schemas.rpc.request import Request
 from schemas.tables.learned import Chances, Learned
-from scorer.ledger.record.kind import kind_of
+from scorer.ledger.view.slots import kind_of
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.estimates.measured_use import (
     FLEET,

@@ -45,8 +45,7 @@ import numpy as np
 from schemas.resources import CPU, RESOURCES
 from schemas.tables.instance_table import FIRST
 from schemas.tables.learned import CAPACITY_MOST, FACTOR_MAX, FACTOR_MIN, Learned, Use
-from scorer.ledger.record.kind import kind_of
-from scorer.ledger.view.slots import PlacedInstances, code_of_kind
+from scorer.ledger.view.slots import PlacedInstances, code_of_kind, kind_of
 from scorer.ledger.view.view import LedgerView
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.snapshot import Snapshot

@@ -8,9 +8,18 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
-from scorer.ranking.formulas.thresholds import Thresholds, check_thresholds
 from scorer.ranking.kernel.layout import DAYS, R, struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
+from scorer.ranking.plugin import (
+    Detail,
+    Floats,
+    Machines,
+    Plugin,
+    Request,
+    Thresholds,
+    by_resource,
+    check_thresholds,
+    settings,
+)
 
 Day = Literal["today", "yesterday"]
 

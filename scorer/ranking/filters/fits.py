@@ -14,9 +14,8 @@ from scorer.classes.reclaimed import GROUPS
 from scorer.classes.strategy import Reclaim
 from scorer.ledger.record.limits import Limit, total
 from scorer.ranking.formulas.selectors import parse_selector, select
-from scorer.ranking.formulas.thresholds import as_column
 from scorer.ranking.kernel.layout import R, struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, as_column, by_resource, settings
 from scorer.snapshot.arrays import numbers
 from scorer.snapshot.rules import MachineRules
 

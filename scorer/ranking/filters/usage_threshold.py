@@ -8,17 +8,23 @@ from numpy.typing import NDArray
 
 from schemas.resources import OPTIONAL, PRIORITY_CLASSES, RESOURCES
 from scorer.ranking.formulas.allocation import INTEGER_UNITS
-from scorer.ranking.formulas.thresholds import (
+from scorer.ranking.kernel.layout import R, struct
+from scorer.ranking.plugin import (
     MISSING,
+    Detail,
+    Floats,
+    Machines,
+    Plugin,
+    Request,
     ResourceName,
     Statistic,
     Thresholds,
     as_column,
+    by_resource,
     check_thresholds,
     number_of,
+    settings,
 )
-from scorer.ranking.kernel.layout import R, struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
 from scorer.snapshot.rules import MachineRules
 
 

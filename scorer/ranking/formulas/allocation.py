@@ -1,4 +1,4 @@
-"""Settings and amounts that the scores of kube-scheduler's NodeResourcesFit share."""
+"""Settings and amounts of the scores of kube-scheduler's NodeResourcesFit, and of those by the fleet's variance."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.resources import ALL, OPTIONAL, RESOURCES
-from scorer.ranking.formulas.thresholds import ResourceName
-from scorer.ranking.kernel.layout import POINTS_MAX, R, struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
+from scorer.ranking.kernel.layout import OF_MEANS, POINTS_MAX, R, struct
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, ResourceName, by_resource, settings
 
 INTEGER_UNITS = np.array([[resource.whole_units] for resource in ALL])
 """Millicores, bytes, bytes/s: the units in which the peers count whole numbers."""
@@ -88,3 +87,29 @@ def check_weights(name: str, weights: Mapping[str, float]) -> None:
             raise ValueError(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
         if not 0 <= weight < float("inf"):
             raise ValueError(f"{name}.{resource}: expected a number of zero or more, got {weight}")
+
+
+@dataclass(frozen=True)
+class ByWeight(Plugin):
+    """The base of the scores by the fleet's variance.
+
+    For a resource, u is the utilization of a machine, i the inverse of allocatable, e the instance's expected usage.
+    With the instance on the machine, n times the population variance grows by
+    ``2 i e (u - mean) + (i e)^2 (1 - 1/n)``.
+    """
+
+    weights: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1.0, "memory": 1.0, "nic": 1.0})
+
+    def __post_init__(self) -> None:
+        check_weights("weights", self.weights)
+
+    @property
+    def inner(self) -> int:
+        """The values are linear in the fleet's means, and cut to 0-100."""
+        return OF_MEANS
+
+    @property
+    def factors(self) -> list[float]:
+        """[R] -25 times the share of each resource's weight."""
+        whole = sum(self.weights.values())
+        return [-25.0 * (self.weights.get(name, 0.0) / whole) for name in RESOURCES]

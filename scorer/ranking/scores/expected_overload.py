@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from schemas.resources import RESOURCES
 from schemas.tables.learned import ChanceBin
 from scorer.ranking.calibration import Stated, calibrated
+from scorer.ranking.formulas.allocation import ByWeight
 from scorer.ranking.formulas.overload import upper_tail
-from scorer.ranking.formulas.variance import ByWeight
 from scorer.ranking.kernel.layout import R, struct
 from scorer.ranking.plugin import Detail, Floats, Machines, Request, by_resource, settings
 

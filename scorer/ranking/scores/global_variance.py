@@ -6,7 +6,7 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
-from scorer.ranking.formulas.variance import ByWeight
+from scorer.ranking.formulas.allocation import ByWeight
 from scorer.ranking.kernel.layout import R, struct
 from scorer.ranking.plugin import Detail, Floats, Machines, Request, settings
 

@@ -9,9 +9,19 @@ from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
 from scorer.ranking.formulas.allocation import INTEGER_UNITS, check_weights
-from scorer.ranking.formulas.thresholds import MISSING, Statistic, number_of
 from scorer.ranking.kernel.layout import R, struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
+from scorer.ranking.plugin import (
+    MISSING,
+    Detail,
+    Floats,
+    Machines,
+    Plugin,
+    Request,
+    Statistic,
+    by_resource,
+    number_of,
+    settings,
+)
 from scorer.snapshot.rules import MachineRules
 
 

@@ -6,9 +6,8 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
-from scorer.ranking.formulas.thresholds import ResourceName
 from scorer.ranking.kernel.layout import R, struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, ResourceName, by_resource, settings
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
-from scorer.ranking.formulas.thresholds import check_thresholds
 from scorer.ranking.kernel.layout import R, struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, check_thresholds, settings
 
 
 @dataclass(frozen=True)

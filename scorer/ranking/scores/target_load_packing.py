@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
 from schemas.values.numbers import finite
-from scorer.ranking.formulas.thresholds import ResourceName
 from scorer.ranking.kernel.layout import struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, ResourceName, settings
 
 
 @dataclass(frozen=True)

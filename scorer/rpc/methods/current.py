@@ -13,11 +13,10 @@ from scorer.ledger.record.transition import Call
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import AnsweringMetrics
-from scorer.ranking.inputs import FleetState, RankingInputs
+from scorer.ranking.inputs import FleetState, RankingInputs, Tables
 from scorer.ranking.profiles.catalogue import Profiles
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.staleness import degraded
-from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Latest, Snapshot
 from scorer.wire import AWAY, Command

@@ -16,8 +16,8 @@ from ops.docs.shapes import SHAPES, drawn
 from schemas.rpc.envelope import Code
 from schemas.rpc.parameters import RPC
 from schemas.rpc.request import read_request
+from scorer.commands.placing.ranked import answer_of, in_words
 from scorer.commands.shared.fleet_file import read_fleet
-from scorer.commands.shared.in_words import answer_of, in_words
 from scorer.ranking.filters import FILTERS
 from scorer.ranking.machines.machines import COLUMNS
 from scorer.ranking.profiles.catalogue import built_in_profiles, load_profiles

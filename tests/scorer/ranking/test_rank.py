@@ -12,11 +12,10 @@ from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import plan
 from scorer.ranking.explanation import explain
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, Tables
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
-from scorer.ranking.tables import Tables
 from tests.effort import examples
 from tests.scorer.fleets import PROFILES, fleet, machine, ranked, request, toml
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scorer.commands.shared.in_words import answer_of
+from scorer.commands.placing.ranked import answer_of
 from scorer.placement.choosing.plan import plan
 from scorer.planning.thresholds.anomaly import SideDetectors
 from scorer.planning.thresholds.low_node_load import Rules, low_node_load

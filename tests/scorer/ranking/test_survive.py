@@ -19,12 +19,11 @@ from scorer.planning.drain.drain import drain
 from scorer.planning.room import room
 from scorer.ranking import survive
 from scorer.ranking.explanation.explain import answer, summary
-from scorer.ranking.inputs import FleetState
+from scorer.ranking.inputs import FleetState, Tables
 from scorer.ranking.profiles import catalogue
 from scorer.ranking.profiles.plugins import momentary
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.survive import near
-from scorer.ranking.tables import Tables
 from tests.effort import examples
 from tests.scorer.fleets import fleet, machine, request
 

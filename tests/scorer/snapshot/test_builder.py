@@ -11,9 +11,9 @@ from schemas.messages.sample import MachineFacts
 from schemas.resources import RESOURCES
 from schemas.tables.window_table import WARMING_COVERAGE
 from scorer.commands.shared.fleet_file import read_fleet
+from scorer.ranking.inputs import Tables
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
-from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.windows import LONGEST_COVERED, choose_windows
 from tests.scorer.fleets import machine, request

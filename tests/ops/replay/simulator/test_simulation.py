@@ -13,9 +13,9 @@ from ops.replay.simulator.policies import BestFitByPeak, Oracle, ProfilePolicy, 
 from ops.replay.simulator.simulation import Queue, simulate
 from schemas.resources import CPU
 from schemas.rpc.request import Request
+from scorer.ranking.inputs import Tables
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
-from scorer.ranking.tables import Tables
 from tests.effort import effort
 from tests.ops.replay.small_worlds import Observed, small_world, world
 

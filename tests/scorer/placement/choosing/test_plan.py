@@ -9,10 +9,10 @@ from schemas.rpc.request import InvalidRequest
 from scorer.commands.shared.fleet_file import read_fleet
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import by_kind, expand, plan
+from scorer.ranking.inputs import Tables
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
-from scorer.ranking.tables import Tables
 from tests.effort import examples
 from tests.scorer.fleets import fleet, machine, request
 

@@ -13,9 +13,8 @@ from scorer.placement.choosing.steps import run_to_end
 from scorer.placement.offers import placement as offer
 from scorer.placement.offers.placement import Late
 from scorer.placement.placer import TOGETHER_MAX, Placing
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, Tables
 from scorer.ranking.profiles.catalogue import load_profiles
-from scorer.ranking.tables import Tables
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.ledger.ledger_model import LedgerModel
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from scorer.ledger.view.overlay import Overlay
 from scorer.placement.choosing.trial import Trial
+from scorer.ranking.inputs import Tables
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
-from scorer.ranking.tables import Tables
 from tests.effort import examples
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.ranking.test_arguments import everything

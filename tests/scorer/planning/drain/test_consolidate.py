@@ -10,11 +10,10 @@ from scorer.ledger.record.instance import as_request, moved_to
 from scorer.ledger.view.overlay import Overlay
 from scorer.planning.balance.scene import scene_of
 from scorer.planning.drain.consolidate import OVERLOAD_MAX, consolidate
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, Tables
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from scorer.ranking.survive import with_cordon
-from scorer.ranking.tables import Tables
 from tests.effort import examples
 from tests.scorer.fleets import fleet, machine
 

@@ -24,10 +24,10 @@ from scorer.planning.thresholds.anomaly import Condition, Detector, Detectors, S
 from scorer.planning.thresholds.eviction_order import CLASS_RANK, NO_CLASS, eviction_order, usefulness
 from scorer.planning.thresholds.low_node_load import Rules, low_node_load, usage_score
 from scorer.planning.thresholds.thresholds import Pool, Side, limits, reason
+from scorer.ranking.inputs import Tables
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing
 from scorer.ranking.rank import rank
-from scorer.ranking.tables import Tables
 
 FILE = json.loads((Path(__file__).parent / "cases" / "koordinator_low_node_load.json").read_text())
 NAMES = {"cpu_millicores": "cpu", "memory_bytes": "memory", "pods": INSTANCES, "example.com/foo": "nic"}

@@ -6,11 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.ledger.record.instance import Instance, copy_with
-from scorer.ledger.view.leavers import KEPT_S, Leavers, left_behind
-from scorer.ranking.inputs import machines_of
+from scorer.ledger.view.slots import KEPT_S, Leavers, left_behind
+from scorer.ranking.inputs import Tables, machines_of
 from scorer.ranking.profiles.profile import LoadModel, Profile, ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
-from scorer.ranking.tables import Tables
 from tests.scorer.fleets import STATISTICS, fleet, machine, ranked, see
 
 HOUR = {"windows_s": [300, 900, 3600]}

@@ -15,9 +15,8 @@ from schemas.tables.learned import Learned
 from schemas.tables.window_table import decode_table, encode_table
 from scorer.placement.choosing.plan import plan
 from scorer.ranking.explanation.explain import answer
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, Tables
 from scorer.ranking.rank import Decision, rank
-from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
 from tests.effort import examples
 from tests.scorer.ranking.recorded.worlds import profiles, requests, without_id, world

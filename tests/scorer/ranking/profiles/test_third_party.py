@@ -18,12 +18,12 @@ from scorer.ledger.record.limits import Limit, in_role, on_port, total
 from scorer.placement.offers.placement import limits
 from scorer.planning.wanted.wanted import compare
 from scorer.ranking.explanation.explain import summary
+from scorer.ranking.inputs import Tables
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, ProfileError, WeightedScore
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.profiles.third_party import PluginError, guarded
 from scorer.ranking.rank import rank
 from scorer.ranking.scores.least_allocated import LeastAllocated
-from scorer.ranking.tables import Tables
 from tests.scorer.fleets import fleet, machine, request
 
 FLEET = fleet(machine("a"), machine("b"), machine("c"), instances=[{"id": "1", "machine": "a", "cpu": 1}])

@@ -21,9 +21,8 @@ from scorer.placement.choosing.plan import plan
 from scorer.ranking.filters import fits
 from scorer.ranking.filters.daily_peak import DailyPeak
 from scorer.ranking.filters.usage_threshold import UsageThreshold
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, Tables
 from scorer.ranking.rank import rank
-from scorer.ranking.tables import Tables
 from tests.scorer.ranking.recorded.worlds import profiles, requests, without_id, world
 
 RAW_EVERY = 4

@@ -19,10 +19,9 @@ from scorer.planning.balance.advice import advice
 from scorer.planning.drain.drain import drain
 from scorer.planning.room import room
 from scorer.ranking.explanation.explain import refusals
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, Tables
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
-from scorer.ranking.tables import Tables
 from tests.scorer.ranking.recorded.recorder import BEST, Found, digest, first_refusals
 from tests.scorer.ranking.recorded.worlds import (
     TEXTS,
