@@ -9,6 +9,7 @@ from itertools import islice
 import msgspec
 import pytest
 
+from ops.stack.servers.local import LocalValkey
 from schemas.messages.event import EVENTS
 from schemas.messages.event import Event as Message
 from schemas.names import Names
@@ -17,7 +18,7 @@ from scorer.ledger.record.transition import Candidate, Change, Difference
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
-from tests.conftest import Valkey, free_port, start_valkey, stop
+from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import scorer_process
 from tests.scorer.ledger.golden_ledger import NOW_S, clock, wanted
 from tests.support.in_process import run_command
@@ -224,20 +225,20 @@ def test_a_ledger_that_lost_its_end_is_a_gap(client, wire, names):
     assert short(take(events, 1)) == [("placed", "d", "m1", "", "", "")]
 
 
-class Own:
-    def __init__(self, folder):
-        self.folder, self.port, self.names = folder, free_port(), Names()
-        self.url = f"redis://127.0.0.1:{self.port}/0"
-        self.start()
+class Own(LocalValkey):
+    """A server with a ledger, which a start leaves as it was."""
+
+    names = Names()
 
     def start(self):
-        self.process = start_valkey(self.port, self.folder, "--appendonly", "yes", "--appendfsync", "always")
+        super().start()
         self.wire = Wire({"url": self.url})
         self.ledger = Ledger(self.wire, self.names)
+        return self
 
     def stop(self):
         self.wire.close()
-        stop(self.process)
+        super().stop()
 
     def cut(self):
         self.wire.one("CLIENT", "KILL", "TYPE", "NORMAL")
@@ -245,9 +246,8 @@ class Own:
 
 @pytest.fixture
 def own(tmp_path):
-    server = Own(tmp_path)
-    yield server
-    server.stop()
+    with Own(directory=tmp_path, append_only=True) as server:
+        yield server
 
 
 def test_a_lost_connection_loses_and_repeats_nothing(own):

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import pytest
 import redis
 
+from ops.stack.servers.local import LocalValkey
 from schemas.names import Names
 from scorer.client import Client, WindwardError
 from scorer.commands.shared.ask import DirectClient
-from tests.conftest import free_port, start_valkey, stop
 from tests.integration.scorer.test_rpc import scorer_process
 from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
@@ -29,23 +29,18 @@ class Servers(NamedTuple):
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory):
     """A scorer with a ledger server of its own."""
-    names, ports, started = Names("full"), (free_port(), free_port()), []
-    for port in ports:
-        started.append(start_valkey(port, tmp_path_factory.mktemp("server"), "--maxmemory-policy", "noeviction"))
-    windows, ledger = (f"redis://127.0.0.1:{port}/0" for port in ports)
-    try:
-        publish(windows, names, [window_table(["m1", "m2"], at=time.time())])
+    names = Names("full")
+    windows, ledger = (LocalValkey(directory=tmp_path_factory.mktemp("server")) for _ in range(2))
+    with windows, ledger:
+        publish(windows.url, names, [window_table(["m1", "m2"], at=time.time())])
         with (
-            scorer_process(windows, names, "--ledger-url", ledger),
-            Client(windows, names.prefix, timeout_s=10) as client,
-            redis.Redis(port=ports[0]) as of_windows,
-            redis.Redis(port=ports[1]) as of_ledger,
+            scorer_process(windows.url, names, "--ledger-url", ledger.url),
+            Client(windows.url, names.prefix, timeout_s=10) as client,
+            redis.Redis(port=windows.port) as of_windows,
+            redis.Redis(port=ledger.port) as of_ledger,
         ):
             eventually(lambda: client.health()["ready"])
-            yield Servers(of_windows, of_ledger, client, windows, names)
-    finally:
-        for server in started:
-            stop(server)
+            yield Servers(of_windows, of_ledger, client, windows.url, names)
 
 
 def placed(servers, name):

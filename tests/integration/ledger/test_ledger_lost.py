@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import redis
 
+from ops.stack.servers.local import LocalValkey
+from ops.stack.servers.process import LocalProcess, free_port
 from schemas.names import Names
 from scorer.client import Client, WindwardError
 from scorer.ledger.record.transition import Candidate
@@ -19,7 +21,6 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.marker import Marker
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
-from tests.conftest import free_port, start_valkey, stop
 from tests.integration.ledger.test_ledger import simple
 from tests.scorer.ledger.golden_ledger import dump, load
 from tests.scorer.snapshot.test_usages import encoded
@@ -211,21 +212,13 @@ class Apart:
 
 @pytest.fixture
 def apart(valkey, names, tmp_path):
-    port, metrics_port = free_port(), free_port()
-    server = start_valkey(port, tmp_path)
-    found = Apart(valkey.url, f"redis://127.0.0.1:{port}/0", names, tmp_path / "log", metrics_port)
+    server, metrics_port = LocalValkey(directory=tmp_path / "ledger"), free_port()
+    found = Apart(valkey.url, server.url, names, tmp_path / "log", metrics_port)
     publish(valkey.url, names, [window_table(["m0", "m1"], at=time.time() + 60)])
     arguments = ["--redis-url", found.url, "--ledger-url", found.ledger_url, "--prefix", names.prefix]
-    with found.log.open("wb") as log:
-        scorer = subprocess.Popen(
-            [sys.executable, "-m", "ops.cli.main", "scorer", *arguments, "--metrics-port", str(metrics_port)],
-            stderr=log,
-        )
-    try:
+    command = [sys.executable, "-m", "ops.cli.main", "scorer", *arguments, "--metrics-port", str(metrics_port)]
+    with server, LocalProcess("scorer", command, log=found.log):
         yield found
-    finally:
-        stop(scorer)
-        stop(server)
 
 
 def test_an_emptied_ledger_is_not_placed_on_until_it_is_accepted(apart):

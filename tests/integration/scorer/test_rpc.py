@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from functools import partial
 import pytest
 import redis
 
+from ops.stack.servers.local import LocalValkey
+from ops.stack.servers.process import LocalProcess
 from schemas.names import Names
 from scorer.client import AsyncClient, Client, WindwardError
 from scorer.wire import Wire
@@ -579,39 +582,28 @@ def test_too_many_waiting_are_refused_at_once(valkey, names, server):
 
 def test_redis_restarted_with_its_data(tmp_path):
     """Server killed and back from its append-only file: the scorer goes on by itself and the instance is there."""
-    port, names = free_port(), Names("restart")
-    aof = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")
-    server = start_valkey(port, tmp_path, *aof)
-    url = f"redis://127.0.0.1:{port}/0"
-    try:
-        publish(url, names, [window_table(MACHINES, at=time.time() + 5)])
-        with scorer_process(url, names) as process, Client(url, names.prefix, timeout_s=60) as client:
+    names = Names("restart")
+    with LocalValkey(directory=tmp_path, append_only=True) as server:
+        publish(server.url, names, [window_table(MACHINES, at=time.time() + 5)])
+        running = scorer_process(server.url, names)
+        with running as process, Client(server.url, names.prefix, timeout_s=60) as client:
             placed = client.place(id="stays", cpu=1)
             client.confirm("stays")
             server.kill()
-            server.wait()
             late = []
             asking = threading.Thread(target=lambda: late.append(client.place(id="during", cpu=1)))
             asking.start()
-            server = start_valkey(port, tmp_path, *aof)
+            server.start()
             asking.join(60)
             assert late[0]["machine"]
             assert client.instances(id="stays")["instances"][0]["machine"] == placed["machine"]
             assert client.instances()["total"] == 2
             server.kill()
-            server.wait()
-            for file in tmp_path.rglob("*.aof"):
-                file.unlink()
-            for file in tmp_path.rglob("*.manifest"):
-                file.unlink()
-            for file in tmp_path.rglob("*.rdb"):
-                file.unlink()
-            server = start_valkey(port, tmp_path, *aof)
+            shutil.rmtree(tmp_path / "appendonlydir")
+            server.start()
             assert eventually(client.health)["ready"]
             assert client.instances()["total"] == 0
             assert process.poll() is None
-    finally:
-        stop(server)
 
 
 def test_pages_tell_live_ready_and_metrics(valkey, names):
@@ -631,19 +623,15 @@ def test_pages_tell_live_ready_and_metrics(valkey, names):
 
 def test_a_ledger_of_its_own(valkey, names, tmp_path):
     """With --ledger-url reservations are on the other server, windows and queries on the first."""
-    port = free_port()
-    other = start_valkey(port, tmp_path)
-    try:
+    with LocalValkey(directory=tmp_path) as other:
         publish(valkey.url, names, [window_table(MACHINES, at=time.time() + 5)])
-        apart = scorer_process(valkey.url, names, "--ledger-url", f"redis://127.0.0.1:{port}/0")
+        apart = scorer_process(valkey.url, names, "--ledger-url", other.url)
         with apart, Client(valkey.url, names.prefix, timeout_s=60) as client:
             assert client.place(id="there", cpu=1)["machine"]
             assert client.place(id="there", cpu=1)["repeated"] == 1
-        with redis.Redis(port=port) as ledger, valkey.connect() as windows:
+        with redis.Redis(port=other.port) as ledger, valkey.connect() as windows:
             assert ledger.hlen(names.ledger("instances")) == 1
             assert windows.exists(names.ledger("instances")) == 0
-    finally:
-        stop(other)
 
 
 def test_a_cluster_is_refused_by_name(tmp_path):
@@ -663,26 +651,18 @@ def test_a_cluster_is_refused_by_name(tmp_path):
 
 def test_windows_and_ledger_come_and_go_apart(names, tmp_path):
     """Windows that come back empty are those known until they are refilled; an absent ledger is noted once."""
-    ports, folders = (free_port(), free_port()), (tmp_path / "windows", tmp_path / "ledger")
-    for folder in folders:
-        folder.mkdir()
-    windows, ledger = (start_valkey(port, folder) for port, folder in zip(ports, folders, strict=True))
-    url = f"redis://127.0.0.1:{ports[0]}/0"
-    arguments = ["--redis-url", url, "--ledger-url", f"redis://127.0.0.1:{ports[1]}/0", "--prefix", names.prefix]
+    windows, ledger = (LocalValkey(directory=tmp_path / name) for name in ("windows", "ledger"))
+    arguments = ["--redis-url", windows.url, "--ledger-url", ledger.url, "--prefix", names.prefix]
+    command, log = [sys.executable, "-m", "ops.cli.main", "scorer", *arguments], tmp_path / "scorer.log"
 
     def fill(machines):
-        publish(url, names, [window_table(machines, at=time.time() + 5)])
+        publish(windows.url, names, [window_table(machines, at=time.time() + 5)])
 
-    log = tmp_path / "scorer.log"
-    with log.open("wb") as out:
-        scorer = subprocess.Popen([sys.executable, "-m", "ops.cli.main", "scorer", *arguments], stderr=out)
-    try:
+    with windows, ledger, LocalProcess("scorer", command, log=log):
         fill(MACHINES)
-        with Client(url, names.prefix, timeout_s=60) as client:
+        with Client(windows.url, names.prefix, timeout_s=60) as client:
             eventually(lambda: client.place(id="stays", cpu=1)["machine"])
-            windows.kill()
-            windows.wait()
-            windows = start_valkey(ports[0], folders[0])
+            windows.restart()
             eventually(lambda: "its windows are lost" in log.read_text())
             assert client.health().machines_with_data == len(MACHINES)
             assert client.rank(cpu=1).machine in MACHINES
@@ -690,19 +670,15 @@ def test_windows_and_ledger_come_and_go_apart(names, tmp_path):
             fill(["fresh"])
             eventually(lambda: client.rank(cpu=1)["machine"] == "fresh")
             ledger.kill()
-            ledger.wait()
             with pytest.raises(WindwardError):
                 client.call("place", {"id": "late", "cpu": 1}, timeout_s=1.5)
-            ledger = start_valkey(ports[1], folders[1])
+            ledger.start()
             eventually(lambda: client.health()["ledger_unaccepted"])  # it came back empty
             subprocess.run([sys.executable, "-m", "ops.cli.main", "ledger", "accept", *arguments], check=True)
             eventually(lambda: client.place(id="again", cpu=1)["machine"] == "fresh")
         text = log.read_text()
         assert "Traceback" not in text
         assert text.count("scorer.redis.away") == text.count("scorer.redis.back") == 2
-    finally:
-        for process in (scorer, windows, ledger):
-            stop(process)
 
 
 @pytest.mark.parametrize(

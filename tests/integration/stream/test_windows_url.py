@@ -14,12 +14,12 @@ import msgspec
 import pytest
 import redis
 
-from ops.stack.servers.local import LocalBroker
+from ops.stack.servers.local import LocalBroker, LocalValkey
 from ops.stack.servers.process import LocalProcess, free_port
 from ops.stack.stack import says_ready
 from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts
 from scorer.client import Client
-from tests.conftest import Valkey, start_valkey, stop
+from tests.conftest import Valkey
 from tests.support.in_process import run_command
 from tests.support.pages import eventually
 from tests.support.pipeline import Pipeline, await_condition, make_samples
@@ -74,11 +74,8 @@ def servers(tmp_path):
     with ExitStack() as stack:
         found = {}
         for what in WHERE.values():
-            folder = tmp_path / what
-            folder.mkdir()
-            port = free_port()
-            stack.callback(stop, start_valkey(port, folder))
-            found[what] = Valkey(f"redis://127.0.0.1:{port}/0", port)
+            server = stack.enter_context(LocalValkey(directory=tmp_path / what))
+            found[what] = Valkey(server.url, server.port)
         yield found
 
 
