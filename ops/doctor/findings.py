@@ -338,7 +338,7 @@ def name_findings(
                 here = f", which has {counted(placed_on[old], 'instance')}" if placed_on.get(old) else ""
                 found.append(
                     Finding("names", "warning", f"{live[0]!r} is the host that was {old!r}{here}",
-                            f"WINDWARD_MACHINE={old} for its agent gives it back; or `windward machines forget {old}`")
+                            f"windward machines rename {old} {live[0]}")
                 )  # fmt: skip
         if len(live) > 1:
             found.append(

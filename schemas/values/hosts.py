@@ -20,6 +20,11 @@ def host_id(machine_id_text: str) -> str:
     return hmac.new(_KEY, text.encode(), hashlib.sha256).hexdigest()[:HOST_ID_LENGTH]
 
 
+def is_of(machine: str, host: str) -> bool:
+    """Return whether a machine's name is the machine-id of the host with this id."""
+    return bool(host) and host_id(machine) == host
+
+
 @lru_cache(100_000)
 def host_key(host: str) -> int:
     """Return a host's id as 64 bits; 0 for "" alone.

@@ -55,6 +55,7 @@ BEFORE = {
     "windward why": "windward place --cpu 2 --memory 10G --id db-1",
     "windward machines uncordon": "windward machines cordon sim-00003",
     "windward machines forget": "windward machines label sim-99999 disk=ssd --ahead",
+    "windward machines rename": "windward machines label sim-00005 disk=ssd",
     "windward profiles check": "windward profiles show windward > mine.toml",
 }
 """What is there already when an example is typed."""

@@ -1,1 +1,1 @@
-"""Commands about machines: list, show, operators' rules, forget."""
+"""Commands about machines: list, show, operators' rules, forget, rename."""

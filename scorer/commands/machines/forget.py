@@ -3,44 +3,80 @@
 Operators' rules are deleted at once. The windows and the agent's facts are the stream app's: it reads the hash
 `Names.forgotten` and drops all samples and facts of a machine until the time given there. A machine with instances in
 the ledger is refused: without data its capacity would be unknown. So is a live one: it comes back with its next sample,
-without its operators' rules.
+without its operators' rules. `known_of` tells it: from which host, and how long ago.
 """
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import redis
 
 from schemas.messages.operator import DEFAULT
 from schemas.names import FORGOTTEN_S, Names
 from schemas.process.tables import readable
 from schemas.tables.window_table import aligned
+from schemas.values.hosts import is_of
 from schemas.values.numbers import counted
-from schemas.values.read_json import partition_count
+from schemas.values.read_json import partition_count, read_or
 from scorer.client import WindwardError
 from scorer.cluster_wire import WindowsWire
 from scorer.commands.machines.machine_table import STALE_S
 from scorer.commands.machines.operator_facts import tell_change
 from scorer.commands.shared import ask
 from scorer.ledger.store.check import instances_on
-from scorer.live.windows_reader import read_windows
+from scorer.live.windows_reader import asking, read_windows
 from scorer.settings import LedgerSettings
 
 
-def ages_of_live(server: redis.Redis, windows: WindowsWire, names: Names, wanted: Sequence[str]) -> dict[str, float]:
-    """Return the age of the newest sample of those machines for which an agent sends, s."""
+class _Host(msgspec.Struct):
+    host_id: str = ""
+
+
+@dataclass
+class Known:
+    """Age of the newest sample, host id and publishing interval, by name of machine."""
+
+    ages_s: dict[str, float] = field(default_factory=dict)
+    hosts: dict[str, str] = field(default_factory=dict)
+    every_s: dict[str, float] = field(default_factory=dict)
+
+    def is_live(self, name: str) -> bool:
+        """Return whether an agent sends under this name."""
+        return self.ages_s.get(name, float("inf")) <= max(STALE_S, 3 * self.every_s.get(name, 0.0))
+
+    def is_one_host(self, old: str, new: str) -> bool:
+        """Return whether both names belong to one host."""
+        host = self.hosts.get(new, "")
+        return bool(host) and (self.hosts.get(old) == host or is_of(old, host))
+
+    def age(self, name: str) -> str:
+        """Return the age of a live machine's newest sample in words."""
+        return f"its newest sample is {max(0.0, self.ages_s[name]):.0f} s old"
+
+
+def known_of(server: redis.Redis, windows: WindowsWire, names: Names, wanted: Sequence[str]) -> Known:
+    """Return age, host id and interval of some machines, from windows and facts."""
+    known = Known()
     seconds, _ = server.time()
-    found: dict[str, float] = {}
-    for partition in read_windows(windows, names, partition_count(server.get(names.partitions)) or 0).windows:
-        table = partition.whole()
-        at, every = aligned(table, "at"), aligned(table, "interval_s")
-        for row, name in enumerate(table.machines):
-            if name in wanted:
-                age_s = float(seconds) - float(at[row]) if at is not None else 0.0
-                if age_s <= max(STALE_S, 3 * float(every[row]) if every is not None else 0.0):
-                    found[name] = max(0.0, age_s)
-    return {name: found[name] for name in wanted if name in found}
+    partitions = partition_count(server.get(names.partitions)) or 0
+    reader = read_windows(windows, names, partitions)
+    tables = {partition: one.whole() for partition, one in reader.by_partition.items()}
+    facts = asking(windows)([("HMGET", names.facts(partition), *wanted) for partition in range(partitions)])
+    for partition in range(partitions):
+        table, among = tables.get(partition), set(wanted)
+        if table is not None:
+            at, every = aligned(table, "at"), aligned(table, "interval_s")
+            for row, name in enumerate(table.machines):
+                if name in among:
+                    known.ages_s[name] = float(seconds) - float(at[row]) if at is not None else 0.0
+                    known.every_s[name] = float(every[row]) if every is not None else 0.0
+        for name, value in zip(wanted, facts[partition], strict=True):
+            if value:
+                known.hosts[name] = read_or(value, _Host, _Host()).host_id
+    return known
 
 
 def forget(
@@ -50,7 +86,8 @@ def forget(
 
     Raises WindwardError while the ledger has instances there or an agent sends, and what redis-py raises.
     """
-    live = ages_of_live(server, windows, settings.names, machines)
+    known = known_of(server, windows, settings.names, machines)
+    live = [machine for machine in machines if known.is_live(machine)]
     with ask.open_ledger(settings) as ledger:
         held = {} if force else instances_on(ledger, machines)
     if held:
@@ -60,7 +97,7 @@ def forget(
     if live:
         first, *more = live
         others = f" and {counted(len(more), 'other')}" if more else ""
-        sent = f"agents send for {first!r}{others} (its newest sample is {live[first]:.0f} s old)"
+        sent = f"agents send for {first!r}{others} ({known.age(first)})"
         said = f"{sent}: the next sample brings each back, without operators' rules"
         if not force:
             raise WindwardError("FAILED_PRECONDITION", f"{said}; stop the agent first, or --force")

@@ -13,6 +13,7 @@ import msgspec
 
 from schemas.messages.operator import DEFAULT
 from schemas.messages.process import read_processes, running
+from schemas.messages.sample import Rejected, check_machine_id
 from schemas.names import Names
 from schemas.process.connections import WindowsSettings
 from schemas.process.settings import SettingsError
@@ -89,6 +90,15 @@ def selects(selector: str, name: str, labels: Mapping[str, str]) -> bool:
         return bool(selected(selector, {name: labels}))
     except InvalidRequest as error:
         raise SettingsError(str(error)) from None
+
+
+def checked_name(name: str) -> str:
+    """Return a valid machine's name; raises SettingsError for any other text."""
+    try:
+        check_machine_id(name)
+    except Rejected as error:
+        raise SettingsError(error.detail) from None
+    return name
 
 
 def write_cordon(

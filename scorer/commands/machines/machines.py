@@ -182,6 +182,20 @@ class SetSettings(WriteSettings):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class RenameSettings(ClientSettings, LedgerSettings):
+    """Give a machine another name, with its instances and operators' rules; its windows begin with its next samples.
+
+    Then set WINDWARD_MACHINE=NEW in /etc/default/windward-agent and restart the agent. Until then the old name is
+    cordoned. The command may be run again to finish. It is refused where another host has the new name: it is live, or
+    has instances.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward machines rename sim-00005 db1",)
+
+    words: tuple[str, ...] = setting((), "the old name and the new one", positional=True, metavar="OLD NEW")
+
+
 SETTINGS: dict[str, type[ClientSettings]] = {
     "list": ListSettings,
     "show": ShowSettings,
@@ -193,6 +207,7 @@ SETTINGS: dict[str, type[ClientSettings]] = {
     "uncordon": UncordonSettings,
     "set": SetSettings,
     "forget": ForgetSettings,
+    "rename": RenameSettings,
 }
 
 _Change = Callable[[dict[str, Any], list[str]], dict[str, Any]]
@@ -208,7 +223,9 @@ _CHANGES: Mapping[str, _Change] = {
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     verb, settings = load_verb("machines", SETTINGS, argv, environ, "list")
-    work: dict[str, Callable[[Any], int]] = {"list": _list, "show": _show, "history": _history, "risk": _risk}
+    work: dict[str, Callable[[Any], int]] = {
+        "list": _list, "show": _show, "history": _history, "risk": _risk, "rename": _rename,
+    }  # fmt: skip
     return ask.run(settings, f"machines {verb}", work.get(verb, partial(_write, verb)))
 
 
@@ -233,6 +250,12 @@ def _risk(settings: RiskSettings) -> int:
     params = {"within_s": settings.within, "limit": settings.limit, "top": settings.top}
     ask.tell(settings, ask.read(settings, RiskResult, "risk", params), machine_table.soon_hot)
     return ask.OK
+
+
+def _rename(settings: RenameSettings) -> int:
+    from scorer.commands.machines.rename import run
+
+    return run(settings)
 
 
 def _list(settings: ListSettings) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from schemas.messages.operator import DEFAULT, known_operator_facts, stored, without_empty
@@ -22,33 +22,50 @@ TRIES = 20
 
 
 def change_operator_facts(server: redis.Redis, names: Names, machine: str, change: Change) -> dict[str, Any]:
-    """Change one entry in a transaction, with retries on conflicts, and return it; an empty one is deleted.
+    """Change one entry in a transaction and return it.
 
     Raises SettingsError naming the field.
+    """
+
+    def changed(entries: Entries) -> Entries:
+        before = entries[machine]
+        facts = without_empty(change(before))
+        _, unread_before = known_operator_facts(before)
+        _, unread = known_operator_facts(facts)
+        if wrong := [one for one in unread if one not in unread_before]:
+            raise SettingsError(f"{machine if machine != DEFAULT else 'all machines'}: {wrong[0]}")
+        return {machine: facts}
+
+    return rewrite(server, names, [machine], changed)[machine]
+
+
+def rewrite(
+    server: redis.Redis, names: Names, machines: Sequence[str], change: Callable[[Entries], Entries]
+) -> Entries:
+    """Change the entries of some machines in one transaction, with retries on conflicts; return them.
+
+    An empty entry is deleted.
     """
     import redis
 
     for _ in range(TRIES):
         with server.pipeline() as pipe:
             pipe.watch(names.operator)  # type: ignore[no-untyped-call]
-            before = read_json(pipe.hget(names.operator, machine) or b"{}")
-            facts = without_empty(change(before))
-            _, unread_before = known_operator_facts(before)
-            _, unread = known_operator_facts(facts)
-            if wrong := [one for one in unread if one not in unread_before]:
-                raise SettingsError(f"{machine if machine != DEFAULT else 'all machines'}: {wrong[0]}")
+            before = {name: read_json(pipe.hget(names.operator, name) or b"{}") for name in machines}
+            after = change(before)
             pipe.multi()
-            if (raw := stored(facts)) is not None:
-                pipe.hset(names.operator, machine, raw)
-            else:
-                pipe.hdel(names.operator, machine)
+            for machine, facts in after.items():
+                if (raw := stored(facts)) is not None:
+                    pipe.hset(names.operator, machine, raw)
+                else:
+                    pipe.hdel(names.operator, machine)
             tell_change(pipe, names)
             try:
                 pipe.execute()
             except redis.WatchError:
                 continue
-            return facts
-    raise SettingsError(f"{machine}: changed by others {TRIES} times in a row")
+            return after
+    raise SettingsError(f"{machines[0]}: changed by others {TRIES} times in a row")
 
 
 def tell_change(pipe: Any, names: Names) -> None:

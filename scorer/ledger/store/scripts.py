@@ -64,7 +64,7 @@ from scorer.ledger.record.transition import (
 from scorer.ledger.view.slots import MOST
 from scorer.wire import Command, Wire
 
-SCRIPTS = ("reserve", "confirm", "update", "release", "expire", "correct", "lease", "repair")
+SCRIPTS = ("reserve", "confirm", "update", "release", "expire", "correct", "lease", "repair", "rename")
 ALONE = ("lease",)
 """Scripts without the shared functions: they neither begin the ledger nor expire entries."""
 
@@ -700,6 +700,14 @@ class Ledger:
         for what, raw, count in wrong.counts:
             arguments += [_bytes(what), raw, count]
         return self._run("repair", False, *arguments)[3]  # type: ignore[no-any-return]
+
+    def rename(self, old: str, new: str, version: int, ids: Sequence[str]) -> bool:
+        """Give a machine another name in the records of all instances that are on it or move to it.
+
+        Returns False, and changes nothing, when the machine differs from ``version`` and ``ids``.
+        ``version``: of the row as it was read before its instances, 0 without one.
+        """
+        return bool(self._run("rename", False, old, new, version, *ids)[3] == "done")
 
     def _one(self, result: list[Any]) -> Transition:
         (kind, *rest), changes = result[3], self._changes(result)

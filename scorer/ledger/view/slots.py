@@ -265,7 +265,7 @@ def left_behind(before: Instance | None, after: Instance) -> Instance | None:
     if after.state not in LIVE:
         return after if after.started_at > 0 else None
     if after.machine == before.machine or after.started_at == before.started_at:
-        return None  # it stayed: an instance that moved has a new start
+        return None  # it stayed, or its machine was renamed: an instance that moved has a new start
     return copy_with(before, state="released", ended_at=after.started_at, version=after.version, moving=None)
 
 

@@ -235,6 +235,7 @@ def goes_on(wire, names, folder):
     assert (grown.maxmemory, grown.labels) == (9.0, live["grows"].labels)
     (left,) = ledger.begin_move(live["left"], [Candidate("m1", -1)], 60.0).changes
     ledger.update([Change(left, msgspec.structs.replace(left, ports=(1,)), [Candidate("m9", -1), Candidate("m1", -1)])])
+    assert ledger.rename("m0", "m4", ledger.machine_versions()["m0"], ["stays"])
     follower.poll()
     assert follower.view.instances == ledger.all_instances()
     assert Check(ledger).run().differences == []
@@ -302,6 +303,7 @@ def test_a_newer_ledger_is_refused_in_words(wire, names, valkey):
             lambda: ledger.reserve([one]), lambda: ledger.confirm("a"), lambda: ledger.release("a"),
             lambda: ledger.update([Change(one.instance, one.instance, [])]), lambda: ledger.cancel_move(one.instance),
             ledger.expire, ledger.open, lambda: ledger.correct([one.instance]), lambda: ledger.lease("x", "y", 1.0),
+            lambda: ledger.rename("m0", "m1", 1, ["a"]),
         ]  # fmt: skip
         for step in steps:
             with pytest.raises(UnknownFormat, match="format 2"):

@@ -37,7 +37,7 @@ from scorer.ranking.filters.masters import Masters
 from scorer.wire import Wire
 from tests.effort import LONG, examples
 from tests.scorer.ledger.golden_ledger import dump
-from tests.scorer.ledger.ledger_model import LedgerModel
+from tests.scorer.ledger.ledger_model import SWEPT, LedgerModel
 
 MACHINES = ("m1", "m2", "m3")
 LIMITS = {"m1": (4.0, 8e9, math.nan), "m2": (2.0, 4e9, 1e9), "m3": (1.5, 2e9, 1e9)}
@@ -119,6 +119,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.real = clocked_ledger(self.wire, self.names, draw=self.model.drawn)
         self.follower = Follower(self.real)
         self.follower.poll()
+        self.named = dict(zip(MACHINES, MACHINES, strict=True))
         small = Instance(id="", machine="", state="reserved", amounts=amounts_of(0.1, 0.5e9), request="q1")
         for number, one in enumerate(IDS[:there]):
             instance = msgspec.structs.replace(small, id=one, cluster="c1", role="replica")
@@ -132,8 +133,8 @@ class LedgerMachine(RuleBasedStateMachine):
         """Return machines as a scorer that is up to date, or one that is not, would give them."""
         return [
             Candidate(
-                machine,
-                self.model.version(machine) + (0 if fresh else 1000),
+                self.named[machine],
+                self.model.version(self.named[machine]) + (0 if fresh else 1000),
                 limits_on(machine),
             )
             for machine in machines
@@ -208,7 +209,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def confirm(self, instance_id, machine, started, which, query):
         at = self.now_s - started if started else 0.0
         options = {"generation": self.generation(instance_id, which), "call": self.call(query, 30.0)}
-        options |= {"machine": machine if machine in MACHINES else "", "started_at": at}
+        options |= {"machine": self.named.get(machine, ""), "started_at": at}
         self.same(self.real.confirm(instance_id, **options), self.model.confirm(instance_id, **options))
 
     @rule(
@@ -216,7 +217,7 @@ class LedgerMachine(RuleBasedStateMachine):
     )  # fmt: skip
     def release(self, instance_id, machine, which, query):
         options = {"generation": self.generation(instance_id, which), "call": self.call(query, 30.0)}
-        options["machine"] = machine if machine in MACHINES else ""
+        options["machine"] = self.named.get(machine, "")
         self.same(self.real.release(instance_id, **options), self.model.release(instance_id, **options))
 
     @rule(
@@ -232,7 +233,7 @@ class LedgerMachine(RuleBasedStateMachine):
             old = msgspec.structs.replace(old, version=old.version + 1)
         new = msgspec.structs.replace(to, id=instance_id, request=old.request, generation=old.generation)
         if old.moving:  # it stays on both: both are asked
-            machines = [machine for machine in MACHINES if machine in (old.machine, old.moving.to)]
+            machines = [machine for machine in MACHINES if self.named[machine] in (old.machine, old.moving.to)]
         change = Change(old, new, self.candidates(machines, fresh=True))
         self.same(self.real.update([change]), self.model.update([change]))
 
@@ -281,6 +282,24 @@ class LedgerMachine(RuleBasedStateMachine):
         else:
             self.same(self.real.cancel_move(record), self.model.cancel_move(record))
 
+    @rule(machine=st.sampled_from(MACHINES))
+    def rename(self, machine):
+        """Have a machine under another name, also while instances move from it or to it."""
+        old = self.named[machine]
+        new = machine if old != machine else f"{machine}-renamed"
+        due = 1
+        while due:  # what the step itself expired would change the machine as it was read
+            real, model = self.real.expire(SWEPT), self.model.expire(SWEPT)
+            self.same(real, model)
+            due = model.count
+        ids = sorted(one.id for one in self.model.on_machine(old))
+        if not ids:
+            return
+        self.named[machine] = new
+        assert self.real.rename(old, new, self.model.version(old), ids)
+        self.model.rename(old, new)
+        self.follower.poll()
+
     @rule(seconds=st.sampled_from([0.5, 1.0, 3.0, 20.0]))
     def pass_time(self, seconds):
         """Let reservations run out: none, some or all."""
@@ -305,14 +324,14 @@ class LedgerMachine(RuleBasedStateMachine):
         if not hasattr(self, "model"):
             return
         for machine in MACHINES:
-            here = self.model.on_machine(machine)
-            sums = self.model.sums(machine)
+            here = self.model.on_machine(self.named[machine])
+            sums = self.model.sums(self.named[machine])
             for name, limit in zip(("cpu", "memory", "nic"), LIMITS[machine], strict=True):
                 if not math.isnan(limit):
                     assert sum(n for (_, what), n in sums.items() if what == name) <= in_units(name, limit)
             assert sum(sums.get((one, "instances"), 0) for one in ("batch", "free")) <= BATCH_INSTANCES
             if not math.isnan(MAXMEMORY[machine]):
-                assert sum(as_held(one, machine).maxmemory for one in here) <= MAXMEMORY[machine]
+                assert sum(as_held(one, self.named[machine]).maxmemory for one in here) <= MAXMEMORY[machine]
             ports = [port for record in here for port in record.ports]
             assert len(ports) == len(set(ports))
             for cluster in ("c1", "c2"):
@@ -326,7 +345,7 @@ class LedgerMachine(RuleBasedStateMachine):
         live = {record.id: record for record in self.model.live()}
         assert self.real.all_instances() == live
         assert self.follower.view.instances == live
-        machines = list(MACHINES)
+        machines = list(self.named.values())
         versions = {machine: self.model.version(machine) for machine in machines if self.model.on_machine(machine)}
         assert self.real.machine_versions() == versions
         assert {m: self.follower.version(m) for m in machines} == {m: versions.get(m, 0) for m in machines}
@@ -354,7 +373,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def the_view_sees_both_ends(self, live):
         """Find each instance on every machine that it holds, and on the one it is on, as a new view does."""
         view, anew = self.follower.view, LedgerView(live.values())
-        for machine in MACHINES:
+        for machine in self.named.values():
             held = {one.id for one in self.model.on_machine(machine)}
             assert {one.id for one in view.held_on(machine)} == {one.id for one in anew.held_on(machine)} == held
             assert {one.id for one in view.on_machine(machine)} == {r.id for r in live.values() if r.machine == machine}
@@ -765,6 +784,29 @@ def test_what_grows_while_it_moves_must_have_room_on_both(wire, names):
         assert (done.outcomes[0].kind, done.outcomes[0].reasons) == (kind, reasons)
     assert done.changes[0].moving == moving.moving
     assert held(ledger, wire) == {"m1": 1, "m2": 1}
+
+
+@pytest.mark.parametrize(("old", "new", "rows", "to"), [
+    ("m1", "m9", {"m9": 1, "m2": 1}, "m2"), ("m2", "m9", {"m1": 1, "m9": 1}, "m9"),
+    ("m1", "m2", {"m2": 1}, None), ("m2", "m1", {"m1": 1}, None),
+])  # fmt: skip
+def test_both_ends_of_a_move_may_have_another_name(wire, names, old, new, rows, to):
+    """A move between two names of one machine has ended; what moved there is not a leaver."""
+    ledger = Ledger(wire, names)
+    follower = Follower(ledger)
+    moving_instance(ledger)
+    follower.poll()
+    assert ledger.rename(old, new, ledger.machine_versions()[old], ["a"])
+    far, change = wire.one("HMGET", ledger.head, "far", "change")
+    assert far == change, "what was decided before is decided again"
+    follower.poll()
+    (now,) = ledger.all_instances().values()
+    assert (held(ledger, wire), now.moving.to if now.moving else None) == (rows, to)
+    assert follower.view.instances == {"a": now}
+    assert follower.view.machine_names == tuple(sorted(rows))
+    assert ledger.leavers() == []
+    ledger.release("a")
+    assert held(ledger, wire) == {}
 
 
 def test_masters_are_counted_by_the_role_that_the_filter_names(wire, names):

@@ -121,6 +121,9 @@ class Story:
         held = self.now()
         assert self.ledger.repair(self.number or 0, Difference("instance", held.id, "", b"", instance=held)) == "done"
 
+    def rename(self, old, new):
+        assert self.ledger.rename(old, new, self.ledger.machine_versions()[old], [self.said.id])
+
 
 def as_said(record):
     return [(name, getattr(record, name)) for name in record.__struct_fields__ if name not in OF_THE_SCRIPTS]
@@ -150,7 +153,7 @@ def test_whatever_a_record_says_every_transition_leaves_it_so(wire, names, one, 
     story.check("confirmed", "m1")
     story.change(labels=later)
     story.check("confirmed", "m1")
-    # a move to another size: updated, repaired, and cancelled
+    # a move to another size: updated, repaired, renamed at both ends, and cancelled
     larger = story.larger(rules)
     story.begin("m2", larger)
     story.check("confirmed", "m1", "m2", larger)
@@ -158,8 +161,11 @@ def test_whatever_a_record_says_every_transition_leaves_it_so(wire, names, one, 
     story.check("confirmed", "m1", "m2", larger)
     story.repair()
     story.check("confirmed", "m1", "m2", larger)
+    story.rename("m1", "m3")
+    story.rename("m2", "m4")
+    story.check("confirmed", "m3", "m4", larger)
     story.done(ledger.cancel_move(story.now()))
-    story.check("confirmed", "m1")
+    story.check("confirmed", "m3")
     # again, confirmed there
     larger = story.larger(rules)
     story.begin("m2", larger)

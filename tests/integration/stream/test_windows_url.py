@@ -132,7 +132,7 @@ def test_the_table_says_where_each_key_is(servers, names, tmp_path):
             eventually(lambda: client.place(id="a", cpu=1).machine)
             client.confirm("a")
         for command in (
-            "machines label m001 rack=a", "machines cordon m00*", "machines uncordon m00*",
+            "machines label m001 rack=a", "machines cordon m00*", "machines uncordon m00*", "machines rename m005 n",
             "machines forget m004", "top --once", "rebalance", "drain m002", "instances", "why a", "learned", "doctor",
         ):  # fmt: skip
             done = run_command(*command.split(), environ=environ)

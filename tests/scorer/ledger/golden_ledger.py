@@ -78,6 +78,7 @@ def fill(wire, names):
     later.confirm("left", machine="m9")
     later.release("released", call=Call("q2", 0.0))
     later.correct([msgspec.structs.replace(live["found"], machine="m7")])
+    later.rename("m7", "m6", later.machine_versions()["m7"], ["found"])
 
 
 def dump(wire, names):

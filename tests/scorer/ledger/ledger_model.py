@@ -368,6 +368,19 @@ class LedgerModel:
             old, lambda record: Outcome("done", self._stay(record)) if record.moving else Outcome("repeat", record)
         )
 
+    def rename(self, old, new):
+        """Have a machine under a name that holds nothing; return the records that changed, by id."""
+        self._sweep()
+        changed = []
+        for record in sorted(self.on_machine(old), key=lambda one: one.id):
+            moving = record.moving
+            if moving and moving.to == old:
+                moving = msgspec.structs.replace(moving, to=new)
+            machine = new if record.machine == old else record.machine
+            changed.append(self._write(msgspec.structs.replace(record, machine=machine, moving=moving), old))
+        self.far = self.change
+        return changed
+
     def expire(self, most=1000):
         before = self.change
         count = self._sweep(most)

@@ -44,7 +44,7 @@ KEYS[4] machines   hash    machine -> "version class:name=amount,name=amount cla
 KEYS[5] counts     hash    "machine what" -> how many instances there are counted under `what`, absent at 0
 KEYS[6] clusters   hash    cluster -> "version count", absent when it has no instance
 KEYS[7] log        stream  <change>-0: field i = the record after the change; then fields event, at, and where they say
-                           something source, target, why (schemas.messages.event). Reservations of one script
+                           something source, target, renamed, why (schemas.messages.event). Reservations of one script
                            are together in an entry without these, which has the number of the last: a field i for
                            each. About the last ARGV[2] changes are kept
 KEYS[8] ended      prefix  <prefix>:<id> -> record of a released or expired instance, for ARGV[3] seconds
@@ -549,6 +549,8 @@ local function entry_of(record, value, old, began)
   local moving, inventory = old and old.moving, SCRIPT == 'correct' and 'inventory'
   if not is_live(record) then
     event, why = record.state, record.failed and 'failed' or record.state == 'released' and inventory
+  elseif record.renamed then
+    event, name, machine = 'renamed', 'renamed', record.renamed
   elseif moving and not record.moving and old.machine == record.machine then
     event, name, machine = 'stayed', 'target', moving.to
     why = moving['until'] <= now and 'expired' or inventory or 'cancelled'
@@ -609,7 +611,7 @@ local function commit(always)
     if is_live(record) then
       live[record.id] = value
       if record.revived then redis.call('DEL', ENDED .. ':' .. record.id) end
-      if old then keep(record, value, old) end
+      if old and not record.renamed then keep(record, value, old) end
     else
       live[record.id] = false
       keep(record, value, old)
