@@ -106,8 +106,10 @@ def _silent(machines: Sequence[str], inputs: RankingInputs, *, again: bool) -> l
     return [one for one in machines if one not in alive]
 
 
-def drain(query: Query, inputs_of: InputsOf, rules: OperatorRules, update: Update) -> DrainResult:
-    """Return the plan; with ``apply`` also the outcomes of its moves."""
+def drain(
+    query: Query, inputs_of: InputsOf, rules: OperatorRules, update: Update, cordon: Callable[[Sequence[str]], None]
+) -> DrainResult:
+    """Return the plan; with ``apply`` also the outcomes of its moves. ``cordon``: does so in what ``update`` reads."""
     asked = read_drain(read_object(query))
     if asked.apply and (answered := rules.answered(query)) is not None:
         return read_as(answered, DrainResult)
@@ -121,6 +123,7 @@ def drain(query: Query, inputs_of: InputsOf, rules: OperatorRules, update: Updat
         )
         step = msgspec.structs.replace(query, method="cordon")
         write_cordon(step, planned.drained, rules, facts_of(drain=how))
+        cordon(planned.drained)
     moves: list[DrainLine] = []
     try:
         for one in planned.moves:

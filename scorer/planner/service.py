@@ -76,7 +76,7 @@ class PlannerService(AnsweringService):
         return capacity(read_object(query), self.inputs)
 
     def _drain(self, query: Query) -> results.DrainResult:
-        return drain(query, self.inputs, self.rules, self.update)
+        return drain(query, self.inputs, self.rules, self.update, self.current.cordon)
 
     def _plan(self, query: Query) -> results.PlanResult:
         return plan(read_object(query), self.inputs)

@@ -45,11 +45,11 @@ def elsewhere(trial: Trial, instance: Instance, fresh: Bools, same: Iterable[str
     return there
 
 
-def followers(instance: Instance, inputs: RankingInputs) -> list[str]:
-    """Return the ids of instances that follow an instance from its cordoned machine, because it must be near them."""
+def followers(instance: Instance, inputs: RankingInputs) -> list[Instance]:
+    """Return the instances that follow an instance from its cordoned machine, because it must be near them."""
     row = inputs.snapshot.roster.index.get(instance.machine)
     if instance.rules is None or row is None or not inputs.snapshot.rules.cordon[row]:
         return []
     near = {name for term in instance.rules.affinity for name in inputs.ledger.matching(facets(term))}
     there = (inputs.ledger.instances[name] for name in sorted(near - {instance.id}))
-    return [one.id for one in there if one.machine == instance.machine and one.moving is None]
+    return [one for one in there if one.machine == instance.machine and one.moving is None]

@@ -36,6 +36,7 @@ from scorer.snapshot.snapshot import Snapshot
 
 _STARTS = 8
 """Machines that are tried for the first of a group that moves together."""
+_FAR = "one would not be near another that it must be near"
 
 Among = Bools | Callable[[Machines], Bools]
 """[M] Which machines may be chosen besides what the filters say; as a function, of the machines that a score sees."""
@@ -347,10 +348,27 @@ def _bound(instances: Sequence[Instance], trial: Trial) -> list[list[Instance]]:
     return sorted(ordered, key=lambda group: goes_first(group[0]), reverse=True)
 
 
-def goes_first(instance: Instance) -> tuple[bool, tuple[float, ...], bytes]:
-    """Return the sort key of instances that leave together: the highest first; instances that need no other lead."""
+def goes_first(instance: Instance) -> tuple[bool, bool, tuple[float, ...], bytes]:
+    """Return the sort key of instances that leave together, the highest first: those that need no other lead."""
     request = msgspec.structs.replace(as_request(instance), id="")
-    return instance.rules is None or not instance.rules.affinity, size(instance), _encode(request)
+    far = all(term.topology != "machine" for term in request.affinity)
+    return not request.affinity, far, size(instance), _encode(request)
+
+
+def leading(request: Request, group: Sequence[Instance], overlay: Overlay) -> Request:
+    """Return the request without the affinity that a group alone satisfies, for the first of the group that moves.
+
+    ``overlay``: without the group. A pod keeps it: kube-scheduler lets none be the first.
+    """
+    if CLUSTER in request.labels:
+        return request
+    of_group = [facets_of(one) for one in group]
+    left = tuple(
+        term
+        for term in request.affinity
+        if overlay.holders(facets(term)) or not any(facets(term) <= found for found in of_group)
+    )
+    return msgspec.structs.replace(request, affinity=left)
 
 
 def _all_or_none(group: Sequence[Instance], trial: Trial, condition: Apart | None) -> list[Anew]:
@@ -365,7 +383,8 @@ def _all_or_none(group: Sequence[Instance], trial: Trial, condition: Apart | Non
         while left:
             why = ""
             for one in left:
-                found = best_for(one, requests[one.id], trial, condition, () if placed else shut)
+                request = requests[one.id] if placed else leading(requests[one.id], group, trial.overlay)
+                found = best_for(one, request, trial, condition, () if placed else shut)
                 if found.machine is not None:
                     break
                 why = why or found.why
@@ -375,14 +394,15 @@ def _all_or_none(group: Sequence[Instance], trial: Trial, condition: Apart | Non
             trial.move(one, found.machine)
             placed.append(Anew(one, found.machine))
             left.remove(one)
-        if not left:
+        if not left and not stranded(placed, trial):
             return placed
         for one in group:
             trial.put(one)
         if not placed:
             break
         shut.append(str(placed[0].target))
-    return [Anew(one, None, f"{len(group)} instances move together or none does: {reasons[0]}") for one in group]
+    why = f"{len(group)} instances move together or none does: {(reasons or [_FAR])[0]}"
+    return [Anew(one, None, why) for one in group]
 
 
 def ranked(request: Request, inputs: RankingInputs, count: int = 1) -> Ranking:

@@ -78,13 +78,17 @@ def compare(
     steps = [] if release_last else [comparison.release(one) for one in released]
     left = {one.id: (ledger.instances[one.id], one) for one in requests if one.id in ledger.instances}
     kept: dict[str, _Kept] = {}
-    for phase in (comparison.shrunk, comparison.grown, comparison.moved):
+    for phase in (comparison.shrunk, comparison.grown):
         kept |= {name: (*pair, step) for name, pair in left.items() if (step := phase(*pair)) is not None}
         left = {name: pair for name, pair in left.items() if name not in kept}
+    left = comparison.first_to_leave(left)
+    kept |= {name: (*pair, comparison.moved(*pair)) for name, pair in left.items()}
+    again = [name for name in left if kept[name][2].action == "refuse"]
     for _ in range(_PASSES):
-        alone = [name for name, one in kept.items() if comparison.is_alone(*one)]
-        for old, request, _ in [kept.pop(name) for name in alone]:
+        again += [name for name, one in kept.items() if comparison.is_alone(*one)]
+        for old, request, _ in [kept.pop(name) for name in again]:
             kept[old.id] = old, request, comparison.moved(old, request)
+        again = []
     steps += [step for *_, step in kept.values()]
     steps += [comparison.placed(one) for one in requests if one.id not in ledger.instances]
     steps += [comparison.release(one) for one in released if release_last]
@@ -155,11 +159,25 @@ class _Comparison:
         return self._in_place(old, as_wanted(old, request), request)
 
     @quiet
+    def first_to_leave(self, left: dict[str, tuple[Instance, Request]]) -> dict[str, tuple[Instance, Request]]:
+        """Return those that may have to move, first the ones that must even when the others are gone."""
+        for name in left:
+            self.trial.leave(name)
+        stay = {
+            name: request.machine in ("", old.machine) and not self._refusal(old, as_wanted(old, request), request)
+            for name, (old, request) in left.items()
+        }
+        for old, _ in left.values():
+            self.trial.put(old)
+        return {name: left[name] for name in sorted(left, key=stay.__getitem__)}
+
+    @quiet
     def moved(self, old: Instance, request: Request) -> Step:
         """Return the step of an instance that moves, finds no machine, or can stay because others move."""
         new = as_wanted(old, request)
         self.trial.leave(old.id)
-        because = "the file names the machine" if request.machine else self._refusal(old, new, request)
+        named = request.machine not in ("", old.machine)
+        because = "the file names the machine" if named else self._refusal(old, new, request)
         if not because:
             self.trial.put(new)
             return self._changed(old, new)

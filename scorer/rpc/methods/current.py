@@ -100,6 +100,10 @@ class Current:
         self.snapshot = self.latest.snapshot or self.snapshot
         return FleetState(self.snapshot, self.ledger, now_s)
 
+    def cordon(self, machines: Sequence[str]) -> None:
+        """Count machines as cordoned that were written as such by this query, and are not read yet."""
+        self.snapshot = self.snapshot.with_cordon(machines)
+
     def prepare(self, snapshot: Snapshot) -> None:
         """Compute the rows that a new snapshot changes as a whole; called by the thread that builds it."""
         for _ in self.tables.prepare(snapshot, self.ledger, self.profiles.choose(), self.clock()):

@@ -62,6 +62,7 @@ from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, 
 from scorer.ledger.record.units import too_large
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.overlay import Overlay
+from scorer.placement.choosing.trial import leading
 from scorer.placement.offers.placement import Conflict, expected_change, limits, of_growth
 from scorer.planning.candidates import followers
 from scorer.ranking.explanation import explain
@@ -327,7 +328,10 @@ class Updates:
         request = as_request(new, asked.machine or "")
         inputs = self._ranking(asked.profile)
         check_looked_at([request], inputs.profile)
-        ranking = rank(request, inputs.on(Overlay(inputs.ledger, without=[old.id, *followers(old, inputs)])))
+        group = [old, *followers(old, inputs)]
+        overlay = Overlay(inputs.ledger, without=[one.id for one in group])
+        request = leading(request, group, overlay) if group[1:] else request
+        ranking = rank(request, inputs.on(overlay))
         rows = [int(row) for row in ranking.best(_TARGETS)]
         terms = explain.answer(ranking)
         candidates = []

@@ -101,6 +101,19 @@ def test_what_a_planner_proposed_of_them_is_taken_off(scorer):
     assert all(one.of_command for one in begun)
 
 
+@pytest.mark.parametrize("near", [["g", "g", "g"], ["g1", "g0"], ["g1", "g2", "g0"]])
+def test_who_must_be_together_begins_to_move(scorer, near):
+    """Though the planner has not read the cordon that it wrote: who is first needs none of those that follow it."""
+    for number, app in enumerate(near):
+        labels = {"app": "g" if app == "g" else f"g{number}"}
+        scorer.ask("place", id=f"g{number}", cpu=0.5, memory=1, machine="b1", labels=labels)
+        scorer.ask("confirm", id=f"g{number}")
+        scorer.ask("update", id=f"g{number}", affinity=[{"instances": {"app": app}}])
+    found = scorer.ask("drain", machines=["b1"], apply=True)
+    assert (len(found["moves"]), found["blocked"]) == (len(near), [])
+    assert len({one["target"] for one in found["moves"]}) == 1
+
+
 def test_the_same_query_gets_the_same_answer(scorer):
     """Also after the moves were confirmed and the machine takes instances again, which it goes on doing."""
     first = scorer.answer(query("q", apply=True))
@@ -151,7 +164,7 @@ def test_moves_that_began_before_the_deadline_are_for_movers(scorer):
         return planner.update(params, query)
 
     with pytest.raises(CallError, match="late"):
-        of_drain.drain(query("q", apply=True), planner.inputs, scorer.rules, update)
+        of_drain.drain(query("q", apply=True), planner.inputs, scorer.rules, update, planner.current.cordon)
     waiting = [one.instance for raw in reversed(scorer.rules.moves) if (one := read_proposal(raw))]
     assert (waiting, len(begun)) == (begun, 2)
 
@@ -221,8 +234,9 @@ def test_what_a_dead_machine_held_gets_targets_once_though_killed_between():
         return planner.update(params, query)
 
     with pytest.raises(CallError, match="killed"):
-        of_drain.drain(query("q", apply=True, lost=True), planner.inputs, scorer.rules, killed)
+        of_drain.drain(query("q", apply=True, lost=True), planner.inputs, scorer.rules, killed, planner.current.cordon)
     assert begun == ["prod", "mid"]
+    scorer.service.current.snapshot = dead.snapshot  # as the next turn of the loop does
     how = drained(scorer.rules.entries["a1"], None)
     assert how == Draining(ttl_s=3600.0, force=True, lost=True)
     dead.snapshot.pipeline = late

@@ -149,6 +149,13 @@ def test_instances_of_one_cluster_do_not_meet_unless_they_had_met():
 
 
 TOGETHER = {"labels": {"app": "x"}, "affinity": [{"instances": {"app": "x"}}]}
+
+
+def follows(app, other, *, cpu, topology="machine", **labels):
+    near = {"instances": {"app": other}, "topology": topology}
+    return {"labels": {"app": app, **labels}, "affinity": [near], "cpu": cpu}
+
+
 CACHE, WEB = {"labels": {"app": "c"}}, {"labels": {"app": "w"}, "affinity": [{"instances": {"app": "c"}}]}
 
 
@@ -171,9 +178,12 @@ CACHE, WEB = {"labels": {"app": "c"}}, {"labels": {"app": "w"}, "affinity": [{"i
                      id="one that stays keeps the other"),
         pytest.param([{"labels": {"app": "x"}, "affinity": [{"instances": {"app": "x"}, "topology": "rack"}],
                        "cpu": 5}] * 2, 0, 0, id="in one rack, which has room for one"),
-        pytest.param([{"labels": {"app": "w"}, "affinity": [{"instances": {"app": "c"}}], "cpu": 1},
-                      {"labels": {"app": "c"}, "affinity": [{"instances": {"app": "w"}}], "cpu": 1}], 0, 0,
-                     id="each needs the other to be there first"),
+        pytest.param([follows("w", "c", cpu=1), follows("c", "w", cpu=2)], 2, 1, id="each follows the other"),
+        pytest.param([follows("w", "c", cpu=3), follows("c", "w", cpu=6)], 0, 0, id="no machine takes both"),
+        pytest.param([follows("w", "c", cpu=1), follows("c", "d", cpu=1), follows("d", "w", cpu=1)], 3, 1, id="a ring"),
+        pytest.param([follows("w", "c", cpu=1), follows("c", "w", cpu=5, topology="rack")], 2, 1, id="two distances"),
+        pytest.param([follows("w", "c", cpu=1, kubernetes="k"), follows("c", "w", cpu=1, kubernetes="k")], 0, 0,
+                     id="pods, of which kube-scheduler lets none be the first"),
         pytest.param([{"labels": {"app": "w"}, "affinity": [{"instances": {"app": "c"}}], "cpu": 3},
                       {"labels": {"app": "c"}, "affinity": [{"instances": {"app": "d"}}], "cpu": 2},
                       {"labels": {"app": "d"}, "cpu": 1}], 3, 1, id="a chain"),

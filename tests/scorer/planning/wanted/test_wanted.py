@@ -217,6 +217,10 @@ ONE_WAY = {"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "y"}}
         pytest.param([{"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "x"}, "topology": "rack"}]}] * 2,
                      1, id="by rack"),
         pytest.param([APART | {"machine": "m1"}, APART], 1, id="one is named elsewhere"),
+        pytest.param([APART, APART | {"machine": "m3"}], 1, id="the second is named elsewhere"),
+        pytest.param([APART, APART | {"selector": "rack=r2"}, APART | {"not_on": ["m0"]}], 2, id="two must leave"),
+        pytest.param([APART | {"selector": "rack=r0"}, APART], 1, id="one can be nowhere else"),
+        pytest.param([APART, APART | {"machine": "m0"}, APART], 2, id="one is to be there"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("profile", ["windward", "kubernetes"])
@@ -230,7 +234,7 @@ def test_who_leaves_counts_no_more_at_its_source(wanted, moves, profile):
     ]
     file = [{"id": f"i{n}", "cpu": 1, "memory": 1, **one} for n, one in enumerate(wanted)]
     plan = found(fleet(*machines, instances=there), *file, profile=profile)
-    assert plan.count("move") == moves
+    assert (plan.count("move"), plan.count("refuse")) == (moves, 2 * (len(wanted) > len(machines)))
     at = {one["id"]: "m0" for one in there} | {one.id: one.target for one in plan.steps if one.action == "move"}
     after = fleet(*machines, instances=[one | {"machine": at[one["id"]]} for one in file])
     assert {one.action for one in found(after, *file, profile=profile).steps} <= {"refuse"}
