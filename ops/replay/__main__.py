@@ -252,7 +252,10 @@ def _result(outcome: Outcome, policy: Policy) -> Result:
     reasons: Counter[str] = Counter()
     for why, count in outcome.refusals.items():
         reasons[main_reason(why)] += count
-    return Result(world.name, world.seed, policy.name, policy.reference, measure(outcome), resolution, dict(reasons))
+    found = measure(outcome)
+    return Result(
+        world.name, world.seed, policy.name, policy.reference, found["steady"], found.get("fill"), resolution, reasons
+    )
 
 
 def main_reason(why: str) -> str:

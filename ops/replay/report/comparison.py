@@ -9,8 +9,9 @@ share of the smallest world: a world without any hot minute does not make a rati
 interval. Over all families the worlds are pooled, each counting once.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from math import exp, log, sqrt
 from pathlib import Path
 from statistics import fmean, stdev
@@ -18,6 +19,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from ops.replay.workload import WorkloadError
 from schemas.values.errors import field_error, shortened
@@ -39,20 +41,30 @@ _STUDENT = (
 """The 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom; 1.96 beyond."""
 
 
-@dataclass(frozen=True)
-class Result:
-    """One policy in one world."""
+Figures = dict[str, Annotated[float, Meta(ge=0)]]
+
+
+class Result(msgspec.Struct, frozen=True):
+    """One policy in one world, as ``--json`` prints it."""
 
     family: str
     seed: int
     policy: str
     reference: bool
-    stages: Mapping[str, Mapping[str, float]]
-    """Figures by stage: ``fill``, ``steady``."""
-    resolution: float = RESOLUTION
+    steady: Figures
+    fill: Figures | None = None
+    resolution: Annotated[float, Meta(gt=0)] = RESOLUTION
     """One machine-minute as a share of the steady stage."""
-    refusals: Mapping[str, int] = field(default_factory=dict)
+    refusals: dict[str, int] = {}
     """Number of instances by the main reason of their first refusal, in all stages."""
+
+    @property
+    def stages(self) -> dict[str, Figures]:
+        return {"steady": self.steady} if self.fill is None else {"fill": self.fill, "steady": self.steady}
+
+
+class _Results(msgspec.Struct):
+    worlds: list[Result]
 
 
 @dataclass(frozen=True)
@@ -145,10 +157,10 @@ def as_json(results: Sequence[Result], baseline: str) -> dict[str, Any]:
     stages = list(dict.fromkeys(stage for one in results for stage in one.stages))
     return {
         "baseline": baseline,
-        "worlds": [_without("stages", one) | dict(one.stages) for one in results],
+        "worlds": [{key: said for key, said in asdict(one).items() if said is not None} for one in results],
         "comparison": {
             stage: {
-                family or "all": [_without("worlds", row) for row in compare(results, baseline, stage, family)]
+                family or "all": [_row(row) for row in compare(results, baseline, stage, family)]
                 for family in ("", *families)
             }
             for stage in stages
@@ -156,27 +168,11 @@ def as_json(results: Sequence[Result], baseline: str) -> dict[str, Any]:
     }
 
 
-def _without(name: str, one: Result | Row) -> dict[str, Any]:
-    return {key: value for key, value in asdict(one).items() if key != name}
+def _row(row: Row) -> dict[str, Any]:
+    return {key: said for key, said in dataclasses.asdict(row).items() if key != "worlds"}
 
 
 _NEEDED = (*RATIOS, "refused_first")
-_Figures = dict[str, Annotated[float, Meta(ge=0)]]
-
-
-class _World(msgspec.Struct):
-    family: str
-    seed: int
-    policy: str
-    reference: bool
-    steady: _Figures
-    fill: _Figures | None = None
-    resolution: Annotated[float, Meta(gt=0)] = RESOLUTION
-    refusals: dict[str, int] = {}
-
-
-class _Results(msgspec.Struct):
-    worlds: list[_World]
 
 
 def read_results(path: Path) -> list[Result]:
@@ -188,13 +184,8 @@ def read_results(path: Path) -> list[Result]:
     except msgspec.DecodeError as error:
         what = shortened(field_error(error))
         raise WorkloadError(f"{path.name}: {what}; expected what `windward replay --json` prints") from None
-    return [_result(f"{path.name}: worlds[{number}]", world) for number, world in enumerate(found.worlds)]
-
-
-def _result(source: str, world: _World) -> Result:
-    stages = {"steady": world.steady} if world.fill is None else {"fill": world.fill, "steady": world.steady}
-    for stage, figures in stages.items():
-        lacking = next((name for name in _NEEDED if name not in figures), None)
-        if lacking is not None:
-            raise WorkloadError(f"{source}.{stage}: has no {lacking}")
-    return Result(world.family, world.seed, world.policy, world.reference, stages, world.resolution, world.refusals)
+    for number, world in enumerate(found.worlds):
+        for stage, figures in world.stages.items():
+            if lacking := [name for name in _NEEDED if name not in figures]:
+                raise WorkloadError(f"{path.name}: worlds[{number}].{stage}: has no {lacking[0]}")
+    return found.worlds

@@ -63,8 +63,6 @@ EMPTIED_EVERY_MINUTES = 360
 FURTHER = {"mem": MEMORY, "nic": NIC}
 """Resources beside cores, by the word in their figures' names."""
 
-Figures = Mapping[str, float]
-
 
 def utilization(outcome: Outcome) -> Floats:
     """Return [M, T]: CPU demand over capacity."""
@@ -73,14 +71,14 @@ def utilization(outcome: Outcome) -> Floats:
     return found
 
 
-def measure(outcome: Outcome) -> dict[str, Figures]:
+def measure(outcome: Outcome) -> dict[str, dict[str, float]]:
     """Return the figures of the ``fill`` (where there is one) and of the ``steady`` rest."""
     workload = outcome.workload
     stages = {"fill": (0, workload.fill_minutes), "steady": (workload.fill_minutes, workload.minutes)}
     return {name: _figures(outcome, first, last) for name, (first, last) in stages.items() if last > first}
 
 
-def _figures(outcome: Outcome, first: int, last: int) -> Figures:
+def _figures(outcome: Outcome, first: int, last: int) -> dict[str, float]:
     demand, workload = utilization(outcome)[:, first:last], outcome.workload
     delivered = np.minimum(demand, 1.0)
     cores = outcome.fleet.workload.capacity[CPU][:, None]

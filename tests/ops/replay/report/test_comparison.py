@@ -2,9 +2,9 @@
 
 import json
 import math
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ops.replay.report.comparison import CLASS_RATIOS, Result, as_json, compare, once, ratio_of, read_results
 from ops.replay.report.report import BY_CLASS, LOAD, markdown, ratios, tables
@@ -14,7 +14,7 @@ FIGURES = {"std": 1.0, "hot80": 0.0, "hot90": 0.0, "hot100": 0.0, "lost": 0.0, "
 
 
 def result(policy, seed, std, family="a"):
-    return Result(family, seed, policy, False, {"steady": {**FIGURES, "std": std}})
+    return Result(family, seed, policy, False, {**FIGURES, "std": std})
 
 
 def test_the_interval_is_students_on_logs():
@@ -57,7 +57,7 @@ def test_no_hot_minute_at_all_is_a_ratio_of_one():
 
 def test_a_policy_counts_once_in_a_world_and_references_come_last():
     """Runs in parts have the references twice; a policy that met fewer worlds says how many."""
-    reference = Result("a", 1, "chance", True, {"steady": FIGURES})
+    reference = Result("a", 1, "chance", True, FIGURES)
     results = [result("base", 1, 1.0), reference, result("base", 2, 1.0), result("new", 1, 0.5), reference]
     rows = compare(once([*results, result("base", 1, 9.0)]), "base")
     assert [(row.policy, row.worlds) for row in rows] == [("base", 2), ("new", 1), ("chance", 1)]
@@ -65,14 +65,14 @@ def test_a_policy_counts_once_in_a_world_and_references_come_last():
 
 
 def test_a_figure_that_some_worlds_lack_has_no_mean():
-    results = [result("base", 1, 1.0), Result("a", 2, "base", False, {"steady": {**FIGURES, "mem_std": 0.5}})]
+    results = [result("base", 1, 1.0), Result("a", 2, "base", False, {**FIGURES, "mem_std": 0.5})]
     (row,) = compare(results, "base")
     assert row.figures.keys() == FIGURES.keys()
 
 
 def mixed_result(policy, family, hosted, *, by_class=True):
     figures = dict.fromkeys((*LOAD.formats, *BY_CLASS.formats) if by_class else LOAD.formats, 0.5)
-    return Result(family, 1, policy, False, {"steady": figures | ({"hosted": hosted} if by_class else {})}, 0.0)
+    return Result(family, 1, policy, False, figures | ({"hosted": hosted} if by_class else {}), resolution=0.0)
 
 
 RESULTS = [
@@ -99,10 +99,7 @@ def test_nothing_is_compared_where_all_policies_have_the_same_figures():
     assert "; too few instances to compare: every policy has the same figures" in first.title
     assert first.lines[1][:4] == ["two", "-", "-", "-"]
     figures = dict.fromkeys(LOAD.formats, 0.5) | {"hot90": 0.0}
-    differing = [
-        Result("a", 1, policy, False, {"steady": figures | {"std": std}})
-        for policy, std in (("one", 1.0), ("two", 2.0))
-    ]
+    differing = [Result("a", 1, policy, False, figures | {"std": std}) for policy, std in (("one", 1.0), ("two", 2.0))]
     first = tables(differing, "one")[0]
     assert "too few" not in first.title
     assert first.lines[1][:4] == ["two", "~2.00", "-", "~1.00"]

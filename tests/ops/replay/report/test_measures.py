@@ -100,7 +100,7 @@ def test_a_world_with_a_network():
     assert demand[120:].mean() == pytest.approx(0.3, rel=0.15)
     figures = measure(outcome)["steady"]
     assert set(NIC_RATIOS) <= figures.keys()
-    results = [Result("f", 1, name, False, {"steady": figures}) for name in ("a", "b")]
+    results = [Result("f", 1, name, False, figures) for name in ("a", "b")]
     assert markdown(results, "a").count("network above 90 %") == 2
 
 
@@ -119,7 +119,7 @@ def test_a_world_without_memory_has_none():
 def test_columns_of_memory(memory, columns):
     """The tables show memory where every result has it."""
     found = dict.fromkeys(LOAD.formats, 0.1) | (dict.fromkeys(MEMORY_RATIOS, 0.25) if memory else {})
-    results = [Result("f", 1, name, False, {"steady": found}) for name in ("a", "b")]
+    results = [Result("f", 1, name, False, found) for name in ("a", "b")]
     page = markdown(results, "a")
     assert page.count("memory above 90 %") == 2 * columns
     assert page.count("25.00%") == 6 * columns
