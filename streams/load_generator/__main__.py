@@ -43,8 +43,6 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     values = {"machines": len(source.machines.names), "interval_s": settings.interval_s}
     log.info("fleet.started", extra={"values": values})
     fleet.run(now_s)
-    if settings.once:
-        fleet.finish_past(settings.flush_s)
     if ledger:
         ledger.stop()
     left = sink.close(settings.flush_s)

@@ -36,9 +36,6 @@ class Printer:
     def wait_for_room(self, records: int, timeout_s: float) -> bool:
         return True
 
-    def wait_until_empty(self, timeout_s: float) -> bool:
-        return True
-
     def close(self, deadline_s: float) -> int:
         return 0
 
@@ -82,18 +79,11 @@ class Fleet:
         self._reports = Reports(max(round(self.settings.instances_interval_s / interval_s), 1), interval_s)
         self._facts_every = max(round(self.settings.facts_interval_s / interval_s), 1)
         self._live_until_s: float | None = None
-        self._handed_over = 0
-        self._past_records: int | None = None
-        """Records published before the present was reached; None before that."""
-        self._progress: Progress | None = None
 
     def run(self, now_s: float) -> None:
         """Publish the facts of all machines, the past, and then the present until the end or `stop`."""
         last = self.replay.last_full(now_s)
         past = max(self.replay.intervals(self.settings.backfill_s), 1 if self.settings.once else 0)
-        machines = sum(len(block.rows) for block in self.replay.blocks)
-        if past:
-            self._progress = Progress((past + 1) * machines, time.monotonic())
         for block in self.replay.blocks:
             self._publish(self.messages.facts(block.rows.tolist(), now_s), wait=True)
         for seq, number in enumerate(itertools.count(last - past + 1)):
@@ -102,14 +92,6 @@ class Fleet:
             for block in self.replay.blocks:
                 if not self._publish_block(number, block, seq):
                     return
-
-    def finish_past(self, timeout_s: float) -> None:
-        """Wait until the past is delivered, and show the progress."""
-        self._past_records = self._handed_over
-        until_s = time.monotonic() + timeout_s
-        while not self.sink.wait_until_empty(0.1) and not self.stop.is_set() and time.monotonic() < until_s:
-            self._show_progress()
-        self._show_progress()
 
     def _publish_block(self, number: int, block: Block, seq: int) -> bool:
         """Publish one interval of some machines, each when its own ends; return False when it is time to stop."""
@@ -134,7 +116,6 @@ class Fleet:
                 self._publish(chosen, wait=past)
                 position = ready
             else:
-                self._show_progress()
                 next_s = min(ends_s[position], self._live_until_s or ends_s[position])
                 self.stop.wait(max(next_s - now_s, WAIT_S_MIN))
         return True
@@ -150,54 +131,15 @@ class Fleet:
     def _publish(self, records: list[Record], *, wait: bool) -> None:
         """Publish records; with ``wait`` wait for room, else drop the oldest of a full backlog."""
         while wait and not self.sink.wait_for_room(len(records), 0.1):
-            self._show_progress()
             if self.stop.is_set():
                 return
         self.sink.publish(records)
-        self._handed_over += len(records)
-        self._show_progress()
 
     def _keep_pace(self, now_s: float) -> bool:
         """Record that the present is reached; return False after ``duration_s`` of it."""
         if self._live_until_s is None:
-            self._past_records = self._handed_over
             duration_s = self.settings.duration_s
             self._live_until_s = now_s + duration_s if duration_s else float("inf")
             if not self.settings.once:
                 log.info("fleet.live")
         return now_s < self._live_until_s
-
-    def _show_progress(self) -> None:
-        """Show how much of the past is delivered, until all of it is; the present may have begun meanwhile."""
-        if self._progress is None:
-            return
-        counts, now_s = self.sink.counts, time.monotonic()
-        settled = counts.delivered + counts.dropped + counts.refused
-        if self._past_records is not None and settled >= self._past_records:
-            self._progress.finish(self._past_records, now_s)
-            self._progress = None
-        else:
-            self._progress.update(counts.delivered, now_s)
-
-
-LOG_PERIOD_S = 5.0
-
-
-class Progress:
-    """Logs ``done`` of ``total``; time is an argument, so that no clock is read here."""
-
-    def __init__(self, total: int, started_s: float) -> None:
-        self._total, self._started_s, self._told_s = total, started_s, started_s
-
-    def update(self, done: int, now_s: float) -> None:
-        """Log the progress, but not twice within `LOG_PERIOD_S`."""
-        if now_s - self._told_s >= LOG_PERIOD_S:
-            self._told_s = now_s
-            values = {"published": done, "total": self._total, "share": round(done / max(self._total, 1), 3)}
-            log.info("fleet.backfill.progress", extra={"values": values})
-
-    def finish(self, done: int, now_s: float) -> None:
-        """Log that the past is delivered, and the rate."""
-        seconds = max(now_s - self._started_s, 1e-9)
-        values = {"published": done, "seconds": round(seconds, 2), "records_per_s": round(done / seconds)}
-        log.info("fleet.backfill.done", extra={"values": values})

@@ -1,13 +1,10 @@
 """The simulated fleet looks like one; its noise, its instances, its progress on a terminal."""
 
-import logging
-
 import numpy as np
 import pytest
 
 from schemas.messages.sample import InstanceReport
 from schemas.resources import CPU, MEMORY, NIC, RESOURCES
-from streams.load_generator.loop import Progress
 from streams.load_generator.source.generator import DAY_S, Generator
 from streams.load_generator.source.instances import PART_LEAST, PART_MOST, SWING, Instances, Reports, Running
 from streams.load_generator.source.source import Columns, Machines, reduce_readings
@@ -90,20 +87,6 @@ def test_bursts_are_hidden_by_means_and_shown_by_maxima(fleet):
         excess.append((columns.max - columns.mean)[CPU] / fleet.machines.capacity[CPU])
     assert np.max(excess) > 0.3
     assert np.median(excess) < 0.05
-
-
-def test_the_past_is_a_log_line_now_and_then(caplog):
-    """Every five seconds and at the end."""
-    with caplog.at_level(logging.INFO, "windward.fleet"):
-        progress = Progress(100, started_s=0)
-        for second in range(13):
-            progress.update(second * 8, now_s=second)
-        progress.finish(100, now_s=12.5)
-    assert [record.getMessage() for record in caplog.records] == [
-        "fleet.backfill.progress",
-        "fleet.backfill.progress",
-        "fleet.backfill.done",
-    ]
 
 
 NAMES = ["m1", "m2", "m3"]
