@@ -7,8 +7,8 @@ from schemas.process.run import Process, command
 from schemas.process.version import product_version
 from scorer.background.checker import Checker
 from scorer.background.learner import Learner
-from scorer.background.sweeper import Sweeper
 from scorer.background.thread import BackgroundThread
+from scorer.ledger.store.scripts import Ledger
 from scorer.live.live_fleet import profiles_of, refuse_modes
 from scorer.metrics import Metrics
 from scorer.ranking.profiles.catalogue import Profiles
@@ -16,13 +16,34 @@ from scorer.ranking.profiles.profile import Profile
 from scorer.rpc.parts import Parts
 from scorer.rpc.service import ScorerService
 from scorer.settings import ScorerSettings
-from scorer.wire import Wire
+from scorer.wire import ServerClock, Wire
 
 _SWITCH_INTERVAL_S = 0.0005
 """The longest time for which the refresher may hold the interpreter while a query waits."""
 
 
 SETTINGS = ScorerSettings
+
+
+class Sweeper(BackgroundThread):
+    """Expires reservations and moves that are due, at once and every second.
+
+    Transitions do so, too; this thread is for idle times.
+    """
+
+    def __init__(self, ledger: Ledger, metrics: Metrics, clock: ServerClock | None = None) -> None:
+        """``clock`` is set to the time of a separate server of the ledger."""
+        super().__init__("sweep", ledger.wire)
+        self._ledger = ledger
+        self._metrics = metrics
+        self._clock = clock
+
+    def turn(self) -> None:
+        if self._clock is not None:
+            self._clock.read_ledger(self._ledger.wire)
+        while (count := self._ledger.expire().count) >= 1000:
+            self._metrics.expiries.inc(count)
+        self._metrics.expiries.inc(count)
 
 
 def process(settings: ScorerSettings, _environ: Mapping[str, str]) -> Process:

@@ -130,7 +130,6 @@ RUN_BY = {
     "ops.docs.conf": ".ci/run",
     "ops.packages.client.hatch_build": ".ci/run",
     "ops.stack.servers.die_with_parent": "tests/ops/stack/servers/test_process.py",
-    "scorer.background.sweeper": "tests/integration/scorer/test_rpc.py",
     "scorer.commands.instances.confirm": "tests/integration/commands/test_commands.py",
     "scorer.commands.instances.release": "tests/integration/commands/test_commands.py",
     "scorer.commands.running.ledger": "tests/integration/ledger/test_ledger_lost.py",

@@ -21,8 +21,7 @@ from schemas.messages.sample import Rejected, check_machine_id
 from schemas.rpc.request import InvalidRequest
 from scorer.kubernetes.pods_body import CONFIG_HASH, CONFIG_MIRROR, Pod
 from scorer.kubernetes.pods_request import NAME, Reading, request_of
-from scorer.ledger.record.instance import CLUSTER, LIVE, Instance, own_id
-from scorer.ledger.record.units import too_large
+from scorer.ledger.record.instance import CLUSTER, LIVE, Instance, own_id, too_large
 from scorer.ledger.store.reconcile import Difference, difference
 from scorer.ledger.view.view import instance_of
 

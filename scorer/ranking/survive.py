@@ -51,8 +51,7 @@ from scorer.ranking.kernel.binding import TIE
 from scorer.ranking.kernel.layout import CODE
 from scorer.ranking.profiles.plugins import momentary
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
-from scorer.ranking.rank import Decision
-from scorer.ranking.ranking import Ranking, Verdict
+from scorer.ranking.rank import Decision, Ranking, Verdict
 from scorer.ranking.scores.most_allocated import MostAllocated
 from scorer.snapshot.arrays import Bools, Floats, Integers
 

@@ -8,7 +8,7 @@ reads that bring the ledger up to date.
 
 Scorers and planners have the same loop, each on lists of its own (`schemas.names.QueryLists`). A query stays on the
 process's own list until its answer is written. When its heartbeat stops, another one of its kind moves the list back
-to the queue (`scorer.background.heartbeat`), so a killed scorer loses nothing. The price is that a query may be decided
+to the queue (`scorer.rpc.parts`), so a killed scorer loses nothing. The price is that a query may be decided
 twice; placements are idempotent by id, so it is never reserved twice.
 
 A scorer forwards a long query to the planners, in one script, while one of them has a heartbeat. The planners' lists

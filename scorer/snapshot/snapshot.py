@@ -79,7 +79,7 @@ class Snapshot:
     def changed_since(self, other: Snapshot) -> Integers | None:
         """Return the rows that differ from those of ``other``, ascending; None when the shapes differ.
 
-        Cordons of a what-if are patches beside the rows (`scorer.ranking.machines.what_if`), and no difference.
+        Cordons of a what-if are patches beside the rows (`scorer.ranking.machines.table`), and no difference.
         """
         if self.shape != other.shape:
             return None

@@ -24,8 +24,7 @@ import numpy as np
 from schemas.resources import RESOURCES
 from schemas.tables.instance_table import COLUMNS, pair_name
 from schemas.tables.window_table import Header, encode_table
-from scorer.ledger.record.instance import as_held, machines_of
-from scorer.ledger.record.units import in_units
+from scorer.ledger.record.instance import as_held, in_units, machines_of
 from scorer.ledger.store.scripts import Ledger
 
 MEASURED = RESOURCES[:2]

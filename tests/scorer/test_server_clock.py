@@ -4,8 +4,8 @@ import logging
 from types import SimpleNamespace
 
 from schemas.names import Names
-from scorer.background.heartbeat import Heartbeat
 from scorer.metrics import Metrics
+from scorer.rpc.parts import Heartbeat
 from scorer.settings import ScorerSettings
 from scorer.wire import ServerClock
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from schemas.resources import RESOURCES
-from scorer.ledger.record.instance import LIVE, Instance, as_held, machines_of
-from scorer.ledger.record.units import in_units
+from scorer.ledger.record.instance import LIVE, Instance, as_held, in_units, machines_of
 from tests.scorer.ledger.ledger_model import TRANSITIONS
 
 

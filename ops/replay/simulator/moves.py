@@ -6,7 +6,7 @@ of them do not hold. ``rule``: each plan is by expected overload, since a world 
 be made within the hour. ``nic_share``: the lab has a rate of its own.
 
 A move costs something. The instance's memory is copied at that rate. Until that is done, both machines carry its whole
-load, and each needs a core for the copying. The plan requires a gain above the cost (`scorer.planning.balance.cost`),
+load, and each needs a core for the copying. The plan requires a gain above the cost (`part_of_gain`),
 at the same rate, or at that of the machines' NICs where a recording has their capacity. Where the memory is not known,
 an instance has `UNKNOWN_MEMORY` for each core that it asks for.
 """
@@ -18,8 +18,8 @@ import numpy as np
 from ops.replay.simulator.interfaces import ROUND_MINUTES, Exchange, Moment, Move
 from ops.replay.workload import MINUTE_S, Workload
 from schemas.resources import CPU, MEMORY
-from scorer.planning.balance.cost import memory_of
 from scorer.planning.balance.repair import by_overload
+from scorer.planning.balance.tentative import memory_of
 from scorer.planning.drain.evicting import evicting
 from scorer.ranking.inputs import Tables
 from scorer.ranking.profiles.profile import Profile

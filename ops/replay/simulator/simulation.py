@@ -31,7 +31,7 @@ from ops.replay.workload import Workload
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.planning.balance.cost import COPY_CORES
+from scorer.planning.balance.tentative import COPY_CORES
 from scorer.snapshot.arrays import Floats, Integers
 
 RETRY_MINUTES = 4

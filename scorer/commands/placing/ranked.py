@@ -14,7 +14,7 @@ from scorer.client import Candidate, RankResult, UpdateResult, Verdict
 from scorer.commands.shared.show import age, ratio, resources
 
 if TYPE_CHECKING:
-    from scorer.ranking.ranking import Ranking
+    from scorer.ranking.rank import Ranking
 
 _AMOUNTS = {"mean": 5, "std": 6, "credit": 7, "request": 7, "allocatable": 4}
 """Columns of a resource with amounts; the higher the number, the earlier a narrow terminal drops the column."""

@@ -16,7 +16,7 @@ from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.view.view import instance_of
 from scorer.placement.offers.placement import candidates
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.ranking import Ranking
+from scorer.ranking.rank import Ranking
 
 Mode = Literal["score", "filter", "bind"]
 LEFT_TO_KUBERNETES = ("machine_name", "taints", "selector", "fits", "ports", "affinity", "anti_affinity")

@@ -43,8 +43,7 @@ from scorer.kubernetes.pods_request import Reading, hold_id, request_of
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Wanted
 from scorer.ledger.view.view import instance_of
-from scorer.ranking.rank import rank
-from scorer.ranking.ranking import Ranking
+from scorer.ranking.rank import Ranking, rank
 from scorer.snapshot.arrays import Integers
 from scorer.snapshot.rules import Roster
 

@@ -12,8 +12,16 @@ A limit is compared with the instance already added. An instance that adds nothi
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from scorer.ledger.record.instance import Instance, counts_of, port_count, role_count, sums_of
-from scorer.ledger.record.units import COUNT_MAX, NO_LIMIT, UNITS
+from scorer.ledger.record.instance import (
+    COUNT_MAX,
+    NO_LIMIT,
+    UNITS,
+    Instance,
+    counts_of,
+    port_count,
+    role_count,
+    sums_of,
+)
 from scorer.snapshot.arrays import Floats
 
 Measure = tuple[str, ...]

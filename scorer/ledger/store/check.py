@@ -19,6 +19,7 @@ from typing import Any
 from schemas.values.read_json import whole
 from scorer.ledger.record.instance import (
     LIVE,
+    SUMS,
     Instance,
     as_held,
     counts_of,
@@ -28,7 +29,6 @@ from scorer.ledger.record.instance import (
     sums_of,
 )
 from scorer.ledger.record.transition import Difference
-from scorer.ledger.record.units import SUMS
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 

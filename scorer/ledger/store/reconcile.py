@@ -10,9 +10,8 @@ import msgspec
 from schemas.messages.sample import Rejected, check_machine_id
 from schemas.resources import RESOURCES
 from schemas.rpc.request import KEPT_FIELDS, InvalidRequest, read_request
-from scorer.ledger.record.instance import IN_BOTH, LIVE, Instance, declared
+from scorer.ledger.record.instance import IN_BOTH, LIVE, Instance, declared, too_large
 from scorer.ledger.record.transition import Held, Outcome, Overtaken
-from scorer.ledger.record.units import too_large
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 

@@ -22,7 +22,7 @@ from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.choosing.trial import Trial, best_in, ranked
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.ranking import Ranking
+from scorer.ranking.rank import Ranking
 from scorer.snapshot.arrays import Bools
 
 _TOGETHER_MAX = 8

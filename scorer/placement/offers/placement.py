@@ -9,15 +9,13 @@ import numpy as np
 from schemas.rpc.request import InvalidRequest, Request
 from schemas.rpc.results import RankResult
 from scorer.ledger.record.facets import facets_of, rule_of
-from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.instance import Instance, too_large
 from scorer.ledger.record.limits import Limit, adds, in_role, one_to_a_port
 from scorer.ledger.record.transition import ALL_OR_NONE, CHANGED, Call, Candidate, Outcome, Wanted
-from scorer.ledger.record.units import too_large
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.explanation.explain import answer
 from scorer.ranking.profiles import plugins
-from scorer.ranking.rank import Decision
-from scorer.ranking.ranking import Ranking
+from scorer.ranking.rank import Decision, Ranking
 
 
 class Conflict(Exception):

@@ -15,10 +15,10 @@ from schemas.resources import ALL, RESOURCES
 from schemas.rpc.results import RebalanceMove, RebalanceResult
 from scorer.ledger.record.instance import Instance
 from scorer.planning.balance.by_overload import Balancing, Plan, Swap
-from scorer.planning.balance.moves import Step
 from scorer.planning.balance.repair import by_overload, repair
 from scorer.planning.balance.rounds import NOTHING, Rounds, UnderWay
 from scorer.planning.balance.scene import Scene
+from scorer.planning.balance.tentative import Step
 from scorer.planning.thresholds.anomaly import SideDetectors
 from scorer.planning.thresholds.eviction_order import CLASS_RANK, NO_CLASS
 from scorer.planning.thresholds.low_node_load import Rules, low_node_load

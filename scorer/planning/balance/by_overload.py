@@ -12,14 +12,21 @@ from schemas.values.numbers import counted
 from scorer.ledger.record.facets import Avoids, Facet, avoids, facets, facets_of
 from scorer.ledger.record.instance import SHARD, Instance, as_request, copy_with
 from scorer.placement.choosing.trial import Trial
-from scorer.planning.balance.cost import COPY_CORES, UNKNOWN_NIC, copy_rates, memory_of
 from scorer.planning.balance.gates import COMPARED, HOUR_S, ceiling_of, limit_of, moved_lately, over_and_under
 from scorer.planning.balance.loads import Loads
-from scorer.planning.balance.moves import Hosts, Movable, Step
 from scorer.planning.balance.rounds import NOTHING, Rounds, UnderWay
 from scorer.planning.balance.scene import Scene, scene_of
 from scorer.planning.balance.search import plan
-from scorer.planning.balance.tentative import Draft
+from scorer.planning.balance.tentative import (
+    COPY_CORES,
+    UNKNOWN_NIC,
+    Draft,
+    Hosts,
+    Movable,
+    Step,
+    copy_rates,
+    memory_of,
+)
 from scorer.planning.candidates import elsewhere, may_move
 from scorer.ranking.filters.masters import Masters
 from scorer.ranking.inputs import RankingInputs, machines_of, quiet

@@ -19,7 +19,7 @@ import msgspec
 from schemas.messages.proposal import COMMANDS, ROLE_VERSION, MoveProposal, read_proposal, write_proposal
 from scorer.ledger.record.instance import Instance
 from scorer.planning.balance.by_overload import Plan
-from scorer.planning.balance.moves import Step
+from scorer.planning.balance.tentative import Step
 
 Outcome = str
 """``done``, ``declined``, ``expired``, ``overtaken``, ``malformed``, ``redelivered``, ``proposed``."""

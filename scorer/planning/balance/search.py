@@ -5,7 +5,7 @@ The gain of a move is the fall of the expected overload (`Loads.overload`) at th
 Step by step, the machine with the highest expected overload gives away the instance, to the machine, that gains the
 most. A step is kept only if
 
-- it gains at least ``gain_min`` more than its copying costs (`scorer.planning.balance.cost`);
+- it gains at least ``gain_min`` more than its copying costs (`scorer.planning.balance.tentative`);
 - the target stays at or below the limit in the mean, and its expected overload at or below what the source had;
 - every filter of the profile takes the instance there, on the ledger with the moves before it;
 - the target has no other instance of its cluster.
@@ -19,9 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scorer.planning.balance.cost import part_of_gain
-from scorer.planning.balance.moves import Step
-from scorer.planning.balance.tentative import Draft
+from scorer.planning.balance.tentative import Draft, Step, part_of_gain
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 CANDIDATES = 4

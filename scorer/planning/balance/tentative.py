@@ -1,20 +1,140 @@
 """A plan in progress: the loads after its steps so far, and the number of moves left to each machine."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from scorer.planning.balance.cost import copy_seconds
 from scorer.planning.balance.loads import Loads
-from scorer.planning.balance.moves import Hosts, Movable, Step
 from scorer.ranking.profiles.rebalance_section import Rebalancing
-from scorer.snapshot.arrays import Bools, Floats, Integers, by_row
+from scorer.snapshot.arrays import Bools, Floats, Integers, by_row, known_or
+
+UNKNOWN_NIC = 125e6
+"""Bytes/s of a NIC whose speed is not known: 1 Gbit/s."""
+UNKNOWN_MEMORY = 4 * 2.0**30
+"""Bytes for each core that an instance asks for, when its memory is unknown."""
+COPY_CORES = 1.0
+"""Cores that the copying takes on each of both machines."""
+LASTS_S = 1800.0
+"""How long a gain lasts, s: the expected overload is calibrated for the next half hour (docs/results/tuning.md)."""
+
+
+def copy_rates(nic: Floats, share: float, unknown: float = UNKNOWN_NIC) -> Floats:
+    """Return [M] the rate of a copy on each machine's NIC, bytes/s; ``nic`` [M]: the capacities.
+
+    >>> copy_rates(np.array([1.25e9, np.nan]), 0.5).tolist()
+    [625000000.0, 62500000.0]
+    """
+    found: Floats = np.where(known_or(nic, 0.0) > 0, known_or(nic, 0.0), unknown) * share
+    return found
+
+
+def copy_seconds(memory_bytes: float, source: float, target: Floats) -> Floats:
+    """Return the seconds that a copy takes at the slower of two rates; both machines are busy meanwhile.
+
+    >>> float(copy_seconds(12.5e9, 625e6, np.float64(62.5e6)))
+    200.0
+    """
+    found: Floats = memory_bytes / np.minimum(source, target)
+    return found
+
+
+def memory_of(usage: Floats, cores: Floats) -> Floats:
+    """Return [N] the bytes that a move copies: the memory used, or `UNKNOWN_MEMORY` for each requested core.
+
+    >>> memory_of(np.array([1e9, 0.0, np.nan]), np.array([2.0, 2.0, 0.5])).tolist()
+    [1000000000.0, 8589934592.0, 2147483648.0]
+    """
+    known = known_or(usage, 0.0)
+    found: Floats = np.where(known > 0, known, UNKNOWN_MEMORY * cores)
+    return found
+
+
+def part_of_gain(seconds: Floats) -> Floats:
+    """Return [n] the part of `LASTS_S` that copies of these durations take, at most 1: what a move costs of its gain.
+
+    The memory of the instance is copied over the NICs of both machines. Until the copy is done both carry the instance
+    and the copying: `COPY_CORES`, and the bytes on the NIC. The load is assumed to last for `LASTS_S`. Over that time
+    the mean effect of a move is its gain less
+
+        cost = t / LASTS_S * (cut + rise of the source + rise of the target),   t: seconds of the copy, LASTS_S at most
+
+    in machines of mean size. During the copy the source keeps the load that the move removes (``cut``), and the copying
+    adds the two rises: to the source as it is, and to the target with the instance.
+
+    >>> part_of_gain(np.array([0.0, 450.0, 1e9])).tolist()
+    [0.0, 0.25, 1.0]
+    """
+    found: Floats = np.minimum(seconds / LASTS_S, 1.0)
+    return found
+
 
 NEGLIGIBLE = 1e-6
 """Expected overload, in machines of mean size, that counts as none."""
 
 Moved = Callable[[int, int], None]
 """Called with the instance and the target of each step that is kept."""
+
+
+@dataclass(frozen=True)
+class Movable:
+    machine: Integers
+    """[N] Place of the machine that each is on."""
+    usage: Floats
+    """[K, N] Expected mean usage."""
+    variance: Floats
+    """[K, N] Of the usage."""
+    free: Bools
+    """[N] Whether it may be moved."""
+    cluster: Integers
+    """[N] A number for each cluster; -1: of none."""
+    memory: Floats
+    """[N] Bytes that a move copies."""
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """M machines as columns: the number of moves that each may have in a plan."""
+
+    gives: Bools
+    """[M] Whether it may give instances away."""
+    takes: Bools
+    """[M] Whether it may take them."""
+    ceiling: Floats
+    """[K] The share that a target stays at or below; infinite: none."""
+    copy_rate: Floats
+    """[M] Bytes/s that a copy may take of its NIC."""
+    given: Integers
+    """[M] Instances that it gave away in the last hour."""
+    taken: Integers
+    """[M] Instances that it took in the last hour."""
+    copy_cores: Floats
+    """[K] The load of a copy on each resource besides the NIC, on either machine."""
+    copied: Floats
+    """[K] The load of a copy for each byte/s of its rate: 1 of the NIC, 0 of the others."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One move: the positions of the instance and its machines, and the overload of both before and after."""
+
+    instance: int
+    source: int
+    target: int
+    gain: float
+    source_before: float
+    source_after: float
+    target_before: float
+    target_after: float
+    utilization: Floats
+    """[2, 2, K] Mean load of source and target (first axis), before and after (second)."""
+    cost: float = 0.0
+    """The cost of the copying, in the unit of the gain (`scorer.planning.balance.tentative`)."""
+    copy_bytes: float = 0.0
+    copy_s: float = 0.0
+    """How long the copy of its memory takes, s."""
+    reason: str = field(default="", compare=False)
+    """The reason that the rule gives, if any."""
 
 
 class Draft:

@@ -22,7 +22,7 @@ from scorer.ranking.inputs import quiet
 from scorer.ranking.kernel.layout import CODE
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles import plugins
-from scorer.ranking.ranking import Ranking, Verdict
+from scorer.ranking.rank import Ranking, Verdict
 from scorer.ranking.scores.apart import Apart
 from scorer.ranking.scores.spread import Spread
 from scorer.ranking.staleness import stale_machines

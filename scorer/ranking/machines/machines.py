@@ -23,8 +23,7 @@ from scorer.ledger.view.slots import request_record
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.kernel.binding import Records, ask, fleet_means
 from scorer.ranking.kernel.layout import DAYS, QUERY, STATISTICS
-from scorer.ranking.machines.table import Table
-from scorer.ranking.machines.what_if import WhatIf
+from scorer.ranking.machines.table import Table, WhatIf
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.rules import LabelColumn, MachineRules, Roster
 from scorer.snapshot.snapshot import Snapshot

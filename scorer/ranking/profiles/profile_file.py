@@ -73,7 +73,10 @@ _LOAD_KEYS = ("window", "credits", "debits", "learned", "estimate")
 _PLAIN: Mapping[str, Any] = {"description": str, "stale": StalePolicy, "stale_s": float, "ties": Ties, "survive": str}
 _TOP = ("description", *_LOAD_KEYS, "stale", "stale_s", "ties", "survive", "filters", "scores", "rules", "rebalance")
 _OF_A_SCORE = ("weight", "normalise")
-_GONE = {"mean_of": "this setting is gone: a machine's mean is always its window's; delete the line"}
+_GONE = {
+    "mean_of": "this setting is gone: a machine's mean is always its window's; delete the line",
+    "objective": "this setting is gone: a move is judged by the expected overload; delete the line",
+}
 
 
 def parse_profile(text: str, name: str, source: str = "") -> Profile:

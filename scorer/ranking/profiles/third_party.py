@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from schemas.process.failures import Failure
 from schemas.resources import PRIORITY_CLASSES
 from schemas.rpc.request import InvalidRequest
+from scorer.ledger.record.instance import SUMS
 from scorer.ledger.record.limits import Limit
-from scorer.ledger.record.units import SUMS
 from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.rules import LabelColumn
 

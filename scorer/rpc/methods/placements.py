@@ -24,7 +24,7 @@ from scorer.placement.offers.placement import GONE, Late, Placement
 from scorer.placement.placer import Placing
 from scorer.ranking.explanation.explain import answer, best_first, candidates, told
 from scorer.ranking.profiles.profile import check_looked_at, with_rules
-from scorer.ranking.ranking import Ranking
+from scorer.ranking.rank import Ranking
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.decisions import DecisionLog
 from scorer.rpc.methods.parameters import CallError, ForPlanners, read_object

@@ -54,12 +54,12 @@ from scorer.ledger.record.instance import (
     as_request,
     machines_of,
     rules_of,
+    too_large,
     why_not_a_deployers,
     with_arrival,
 )
 from scorer.ledger.record.limits import Limit, one_to_a_port
 from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, Change, Transition
-from scorer.ledger.record.units import too_large
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.overlay import Overlay
 from scorer.placement.choosing.trial import leading

@@ -23,10 +23,9 @@ from hypothesis.stateful import (
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
-from scorer.ledger.record.instance import Instance, Rules, arrival, as_held, machines_of
+from scorer.ledger.record.instance import Instance, Rules, arrival, as_held, in_units, machines_of
 from scorer.ledger.record.limits import Limit, in_role, one_to_a_port, total
 from scorer.ledger.record.transition import NO_QUERY, Call, Candidate, Change, Held, Overtaken, Wanted
-from scorer.ledger.record.units import in_units
 from scorer.ledger.store import scripts as ledger_module
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.follower import Follower

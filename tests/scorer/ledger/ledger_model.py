@@ -5,9 +5,8 @@ from collections import Counter
 import msgspec
 
 from schemas.resources import RESOURCES
-from scorer.ledger.record.instance import LIVE, Arrival, Moving
+from scorer.ledger.record.instance import LIVE, UNITS, Arrival, Moving, in_units
 from scorer.ledger.record.transition import NO_QUERY, Outcome, Transition
-from scorer.ledger.record.units import UNITS, in_units
 
 SWEPT = 200
 """Reservations that a step expires at most, beside those it is about."""

@@ -10,7 +10,6 @@ from ops.cli.main import COMMANDS
 from schemas.names import Names
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import RPC
-from scorer.background.refresher import Refresher
 from scorer.client import AsyncClient, Client
 from scorer.client.call import OPERATORS
 from scorer.commands.machines.machines import SETTINGS as OF_MACHINES
@@ -24,6 +23,7 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.parameters import CallError, ForPlanners
 from scorer.rpc.operators.operator_rules import OperatorRules
+from scorer.rpc.parts import Refresher
 from scorer.rpc.service import ScorerService
 from scorer.settings import ScorerSettings
 from scorer.snapshot.snapshot import Latest

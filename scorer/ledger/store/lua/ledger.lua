@@ -73,7 +73,7 @@ taken by its line, whatever it says; nothing is ever looked for in one:
     <the tail>}
 
 Of a tail the scripts read: `amounts` {resource: whole units} and `maxmemory`, null or absent: not given, adds nothing;
-`priority_class`; `counts` [what, ...]; `cluster`; `request`. The units are the scorer's (`scorer.ledger.record.units`): nothing
+`priority_class`; `counts` [what, ...]; `cluster`; `request`. The units are the scorer's (`scorer.ledger.record.instance`): nothing
 is scaled here, so scripts of releases that know different resources keep each other's sums. Sums are whole numbers, so
 they never drift.
 

@@ -11,8 +11,8 @@ from schemas.resources import RESOURCES
 from schemas.rpc.parameters import Update
 from schemas.rpc.request import CHANGEABLE_FIELDS, KEPT_FIELDS, Request, read_request
 from scorer.ledger.record import instance
+from scorer.ledger.record.instance import COUNT_MAX, NO_LIMIT, in_units, too_large
 from scorer.ledger.record.limits import Limit, adds, in_role, mosts_in_script, on_port, total
-from scorer.ledger.record.units import COUNT_MAX, NO_LIMIT, in_units, too_large
 from scorer.ledger.store.reconcile import difference
 from scorer.ledger.view.view import instance_of
 from scorer.planning.wanted.differences import as_wanted, changes, fixed, restoring

@@ -8,14 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.ledger.record.instance import copy_with
-from scorer.planning.balance import cost, search
+from scorer.planning.balance import search, tentative
 from scorer.planning.balance.advice import advice
-from scorer.planning.balance.cost import LASTS_S
 from scorer.planning.balance.loads import Loads
-from scorer.planning.balance.moves import Hosts, Movable
 from scorer.planning.balance.rounds import UnderWay
 from scorer.planning.balance.search import plan
-from scorer.planning.balance.tentative import Draft
+from scorer.planning.balance.tentative import LASTS_S, Draft, Hosts, Movable
 from scorer.ranking.profiles import rebalance_section
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import Rebalancing
@@ -279,8 +277,8 @@ def test_cores_and_rates_are_those_that_the_lab_charges():
     from ops.replay.simulator import simulation
     from ops.replay.worlds import worlds
 
-    assert simulation.COPY_CORES is cost.COPY_CORES
-    assert worlds.MEMORY_BYTES_PER_CORE == cost.UNKNOWN_MEMORY
+    assert simulation.COPY_CORES is tentative.COPY_CORES
+    assert worlds.MEMORY_BYTES_PER_CORE == tentative.UNKNOWN_MEMORY
 
 
 def shop(hot=8.8, cool=3.0, replica=1.2, **changed):

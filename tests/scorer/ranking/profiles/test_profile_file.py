@@ -135,6 +135,7 @@ def test_effective_settings_are_complete():
     ("lines", "message"),
     [
         ('rule = "often"', "rebalance.rule: no such choice: 'often'; there are overload, thresholds"),
+        ('objective = "variance"', "rebalance.objective: this setting is gone"),
         ("moves = 3", "rebalance.moves: no such setting of rebalance; there are rule, gain_min"),
         ("moves_max = 0", "rebalance.moves_max: expected a whole number from 1 to 10000, got 0"),
         ("rounds_under = -1", "rebalance.rounds_under: expected a whole number from 0"),
