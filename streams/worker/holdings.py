@@ -8,6 +8,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 
 from redis.exceptions import RedisError
 
@@ -20,30 +21,23 @@ from streams.worker.store import Store
 log = logging.getLogger("windward.stream")
 
 
+@dataclass(eq=False)
 class Holdings:
     """The partitions that one worker holds.
 
     ``make_table`` returns an empty window table; ``seek`` sets the consumer of a partition to the end of its state.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        make_table: Callable[[], Table],
-        seek: Callable[[Partition], Awaitable[None]],
-        health: RedisHealth,
-        metrics: Metrics,
-    ) -> None:
-        self.owned: set[int] = set()
-        """Numbers of the partitions assigned to this worker."""
-        self.loaded: dict[int, Partition] = {}
-        """The partitions in memory, by number; some may be another worker's by now."""
-        self._store = store
-        self._make_table = make_table
-        self._seek = seek
-        self._health = health
-        self._metrics = metrics
-        self._loading: dict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+    store: Store
+    make_table: Callable[[], Table]
+    seek: Callable[[Partition], Awaitable[None]]
+    health: RedisHealth
+    metrics: Metrics
+    owned: set[int] = field(default_factory=set)
+    """Numbers of the partitions assigned to this worker."""
+    loaded: dict[int, Partition] = field(default_factory=dict)
+    """The partitions in memory, by number; some may be another worker's by now."""
+    _loading: dict[int, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     @property
     def held(self) -> list[Partition]:
@@ -55,9 +49,9 @@ class Holdings:
 
     def assign(self, numbers: Iterable[int]) -> None:
         self.owned = set(numbers)
-        self._health.keep(self.owned)
-        self._metrics.rebalances.inc()
-        self._metrics.partitions.set(len(self.owned))
+        self.health.keep(self.owned)
+        self.metrics.rebalances.inc()
+        self.metrics.partitions.set(len(self.owned))
         log.info("stream.assigned", extra={"values": {"partitions": sorted(self.owned)}})
 
     async def get(self, number: int, topic_id: str) -> Partition | None:
@@ -74,13 +68,13 @@ class Holdings:
     async def _load(self, number: int, topic_id: str) -> None:
         started = time.perf_counter()
         try:
-            partition = await self._store.load(number, self._make_table)
+            partition = await self.store.load(number, self.make_table)
         except RedisError as error:
-            self._health.failed("load", error, number)
+            self.health.failed("load", error, number)
             return
-        self._health.answered(number)
+        self.health.answered(number)
         for kind, count in partition.lost.items():
-            self._metrics.damaged.labels(kind).inc(count)
+            self.metrics.damaged.labels(kind).inc(count)
         if partition.topic_id != topic_id:
             if partition.topic_id:
                 log.warning(
@@ -88,12 +82,12 @@ class Holdings:
                 )
             partition.read_anew(topic_id)
         self.loaded[number] = partition
-        self._metrics.load_s.observe(time.perf_counter() - started)
+        self.metrics.load_s.observe(time.perf_counter() - started)
         log.info(
             "stream.loaded",
             extra={"values": {"partition": number, "machines": len(partition.ring), "offset": partition.next_offset}},
         )
-        await self._seek(partition)
+        await self.seek(partition)
 
     def let_go(self, partition: Partition) -> None:
         """Drop a partition that another worker wrote; if it is still assigned it is loaded again."""

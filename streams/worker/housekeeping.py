@@ -7,6 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from redis.exceptions import RedisError
 
@@ -33,48 +34,35 @@ COMMIT_S = 3.0
 TICK_S = 0.5
 
 
+@dataclass(eq=False)
 class Housekeeping:
     """The task beside the stream; it ends when ``stopping()`` is true."""
 
-    def __init__(
-        self,
-        store: Store,
-        holdings: Holdings,
-        reading: ReadingPlace,
-        topic: TopicWatch,
-        health: RedisHealth,
-        metrics: Metrics,
-        *,
-        silent_s: float,
-        stopping: Callable[[], bool],
-    ) -> None:
-        self._store = store
-        self._holdings = holdings
-        self._reading = reading
-        self._topic = topic
-        self._health = health
-        self._metrics = metrics
-        self._silent_s = silent_s
-        self._stopping = stopping
+    store: Store
+    holdings: Holdings
+    reading: ReadingPlace
+    topic: TopicWatch
+    health: RedisHealth
+    metrics: Metrics
+    silent_s: float
+    stopping: Callable[[], bool]
 
     async def run(self) -> None:
         """Run the due tasks every half second until the worker stops."""
         last_commit = last_sweep = last_look = last_forget = time.monotonic()
-        while not self._stopping():
+        while not self.stopping():
             await asyncio.sleep(TICK_S)
-            for number in sorted(self._holdings.owned):
-                partition = await self._holdings.get(number, self._topic.topic_id)
+            for number in sorted(self.holdings.owned):
+                partition = await self.holdings.get(number, self.topic.topic_id)
                 if partition is None:
                     continue
-                await self._reading.mend_stall(partition)
+                await self.reading.mend_stall(partition)
                 self._end_rebuild(partition)
                 if not partition.unwritten:
                     await self._check_stored(partition)
             if time.monotonic() - last_commit > COMMIT_S:
                 last_commit = time.monotonic()
-                await self._reading.commit(
-                    {one.number: one.written for one in self._holdings.held}, self._topic.topic_id
-                )
+                await self.reading.commit({one.number: one.written for one in self.holdings.held}, self.topic.topic_id)
             if time.monotonic() - last_forget > FORGET_S:
                 last_forget = time.monotonic()
                 await self._forget()
@@ -82,62 +70,62 @@ class Housekeeping:
                 last_look = time.monotonic()
                 await self._mend_lost()
                 self._make_room()
-            if time.monotonic() - last_sweep > min(SWEEP_S, self._silent_s / 4):
+            if time.monotonic() - last_sweep > min(SWEEP_S, self.silent_s / 4):
                 last_sweep = time.monotonic()
-                for partition in self._holdings.loaded.values():
-                    self._metrics.dropped.inc(drop_silent(partition, time.time(), self._silent_s))
+                for partition in self.holdings.loaded.values():
+                    self.metrics.dropped.inc(drop_silent(partition, time.time(), self.silent_s))
 
     def _end_rebuild(self, partition: Partition) -> None:
         """End the rebuild of a partition whose log was read again up to its former offset, or to its end."""
-        self._metrics.rebuilding.set(sum(one.rebuilt_at is not None for one in self._holdings.held))
+        self.metrics.rebuilding.set(sum(one.rebuilt_at is not None for one in self.holdings.held))
         if partition.rebuilt_at is None or partition.pending:
             return
-        at_end = self._reading.end(partition) and not self._reading.behind(partition)
+        at_end = self.reading.end(partition) and not self.reading.behind(partition)
         if partition.next_offset >= partition.rebuilt_at or at_end:
             uncovered = partition.end_rebuild()
-            self._metrics.uncovered.inc(uncovered)
+            self.metrics.uncovered.inc(uncovered)
             log.warning(
                 "stream.rebuilt", extra={"values": {"partition": partition.number, "slots_uncovered": uncovered}}
             )
 
     def _make_room(self) -> None:
-        for partition in self._holdings.held:
+        for partition in self.holdings.held:
             if gone := make_room(partition):
-                self._metrics.evicted.inc(gone)
+                self.metrics.evicted.inc(gone)
                 log.error("stream.full", extra={"values": {"partition": partition.number, "machines_dropped": gone}})
 
     async def _forget(self) -> None:
         """Drop the data of forgotten machines up to the time at which an operator forgot them."""
         try:
-            forgotten = await self._store.forgotten()
+            forgotten = await self.store.forgotten()
         except RedisError as error:
-            self._health.failed("check", error)
+            self.health.failed("check", error)
             return
-        self._health.answered()
-        for partition in self._holdings.held if forgotten else ():
+        self.health.answered()
+        for partition in self.holdings.held if forgotten else ():
             if gone := forget(partition, forgotten):
-                self._metrics.dropped.inc(len(gone))
+                self.metrics.dropped.inc(len(gone))
                 log.info("stream.forgotten", extra={"values": {"partition": partition.number, "machines": gone}})
 
     async def _mend_lost(self) -> None:
         """Write values again that Redis has lost."""
-        for partition in self._holdings.held:
+        for partition in self.holdings.held:
             try:
-                lost = await self._store.mend_lost(partition)
+                lost = await self.store.mend_lost(partition)
             except RedisError as error:
-                self._health.failed("check", error, partition.number)
+                self.health.failed("check", error, partition.number)
                 continue
             if lost:
                 log.error("stream.state.lost", extra={"values": {"partition": partition.number, "values": lost}})
-                self._metrics.rewritten.inc(lost)
+                self.metrics.rewritten.inc(lost)
 
     async def _check_stored(self, partition: Partition) -> None:
         """Write or load the state again where an idle partition differs from Redis."""
         try:
-            current = await self._store.is_current(partition)
-            self._health.answered(partition.number)
+            current = await self.store.is_current(partition)
+            self.health.answered(partition.number)
         except RedisError as error:
-            self._health.failed("check", error, partition.number)
+            self.health.failed("check", error, partition.number)
             return
         if not current and partition.next_offset:
             partition.changed = True

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from kafka.errors import KafkaError
 from redis.asyncio import Redis
@@ -27,32 +28,25 @@ GRACE_S = 15.0
 """A broker that has not answered for so long after a check was due is away."""
 
 
+@dataclass(eq=False)
 class TopicWatch:
     """Checks the topic; each check awaits ``seen(changed)``, with whether it is another topic than before."""
 
-    def __init__(
-        self,
-        settings: StreamSettings,
-        redis: Redis,
-        windows: Servers,
-        health: RedisHealth,
-        seen: Callable[[bool], Awaitable[None]],
-    ) -> None:
-        self.topic_id = ""
-        """Id of the topic at the last check; "" before the first."""
-        self._settings = settings
-        self._redis = redis
-        self._windows = windows
-        self._health = health
-        self._seen = seen
-        self._broker_away = False
-        self._answered_at = float("-inf")
-        self._redis_checked = False
+    settings: StreamSettings
+    redis: Redis
+    windows: Servers
+    health: RedisHealth
+    seen: Callable[[bool], Awaitable[None]]
+    topic_id: str = ""
+    """Id of the topic at the last check; "" before the first."""
+    _broker_away: bool = False
+    _answered_at: float = float("-inf")
+    _redis_checked: bool = False
 
     @property
     def broker_up(self) -> bool:
         """Whether the broker answered recently; one failed check does not count."""
-        return time.monotonic() - self._answered_at < self._settings.broker_check_s + GRACE_S
+        return time.monotonic() - self._answered_at < self.settings.broker_check_s + GRACE_S
 
     async def await_topic(self) -> None:
         """Wait until the broker has the topics; create missing ones.
@@ -65,8 +59,8 @@ class TopicWatch:
     async def look(self) -> bool:
         """Read the topic's id and write its number of partitions to Redis; return whether the broker answered."""
         try:
-            count = await asyncio.to_thread(ensure_topics, self._settings)
-            current = await asyncio.to_thread(topic_id, self._settings)
+            count = await asyncio.to_thread(ensure_topics, self.settings)
+            current = await asyncio.to_thread(topic_id, self.settings)
         except (KafkaError, OSError) as error:
             if not self._broker_away:
                 log.warning("stream.broker.away", extra={"values": {"error": repr(error)}})
@@ -79,10 +73,10 @@ class TopicWatch:
         await self._note(current)
         await self._check_redis()
         try:
-            await self._redis.set(self._settings.names.partitions, count)
-            self._health.answered()
+            await self.redis.set(self.settings.names.partitions, count)
+            self.health.answered()
         except RedisError as error:
-            self._health.failed("announce", error)
+            self.health.failed("announce", error)
         return True
 
     async def _note(self, current: str) -> None:
@@ -91,12 +85,12 @@ class TopicWatch:
             log.warning("stream.topic.changed", extra={"values": {"old": before, "new": current}})
         if before != current:
             await self._check_settings()
-        await self._seen(current != before)
+        await self.seen(current != before)
 
     async def _check_settings(self) -> None:
         """Log wrong settings of a topic when it is first seen."""
         try:
-            await asyncio.to_thread(check_topics, self._settings)
+            await asyncio.to_thread(check_topics, self.settings)
         except (KafkaError, OSError) as error:
             log.warning("stream.topic.settings_unknown", extra={"values": {"error": repr(error)}})
 
@@ -106,7 +100,7 @@ class TopicWatch:
             return
         self._redis_checked = True
         try:
-            found = await self._windows.each(lambda redis: redis.info("memory"))
+            found = await self.windows.each(lambda redis: redis.info("memory"))
         except RedisError as error:
             log.warning("stream.redis.settings_unknown", extra={"values": {"error": repr(error)}})
             return
