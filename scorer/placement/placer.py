@@ -44,6 +44,8 @@ TOGETHER_MAX = 1_000
 """Instances that can be reserved in one script, as all or none."""
 SCRIPT_INSTANCES_MAX = 64
 """Instances reserved by one script, unless all or none are wanted: the server serves no other client meanwhile."""
+STEP_MAX = 256
+"""Most instances of a step: its fixed part, some 1 ms, is a tenth of it then."""
 FIRST_STEP = 8
 """Instances of a batch in its first step; the next ones follow from how long it took."""
 STEP_S = 0.008
@@ -297,7 +299,7 @@ def next_size(size: int, placed: int, elapsed_s: float) -> int:
     >>> next_size(8, 8, 0.001), next_size(32, 32, 0.016), next_size(32, 8, 0.016), next_size(8, 8, 1.0)
     (16, 16, 4, 4)
     """
-    return max(STEP_MIN, min(SCRIPT_INSTANCES_MAX, 2 * size, int(placed * STEP_S / elapsed_s)))
+    return max(STEP_MIN, min(STEP_MAX, 2 * size, int(placed * STEP_S / elapsed_s)))
 
 
 def together(head: Request) -> str:

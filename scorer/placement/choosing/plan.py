@@ -27,8 +27,10 @@ from scorer.snapshot.arrays import Bools
 
 _TOGETHER_MAX = 8
 """The most instances that are chosen again in one step, so that the plan fits the ledger at one moment."""
-_ALIKE_STEP, _EVALUATED_MAX = 64, 100_000
-"""So many instances of one shape are chosen in one step, of so many kinds times machines: some 5 ms."""
+_KIND = 24
+"""To evaluate all machines for one kind costs as much as to choose among them so many times."""
+_CHOICES_MAX, _PASSED_MAX = 512, 2_500_000
+"""So many choices are one step, and so many machines are passed for them: some 5 ms."""
 _encode = msgspec.json.encode
 
 
@@ -171,16 +173,18 @@ class _Batch:
         if self._requests[0].machines_max or self._requests[0].machines_min:
             yield from ([[position]] for position in self._next)
             return
-        run, size, last, most = list[list[int]](), 0, None, _EVALUATED_MAX // max(1, len(self._inputs.snapshot))
+        most = max(_KIND + 1, min(_CHOICES_MAX, _PASSED_MAX // max(1, len(self._inputs.snapshot))))
+        run, choices, last = list[list[int]](), 0, None
         for kind in by_kind(self._requests, self._next):
             of, left = shape(self._requests[kind[0]], self._inputs.profile), kind
             while left:
-                if run and (of != last or size == _ALIKE_STEP or len(run) >= most):
+                if run and (of != last or choices + _KIND >= most):
                     yield run
-                    run, size = [], 0
-                part, left, last = left[: _ALIKE_STEP - size], left[_ALIKE_STEP - size :], of
-                run.append(part)
-                size += len(part)
+                    run, choices = [], 0
+                free = most - choices - _KIND
+                run.append(left[:free])
+                choices += _KIND + len(run[-1])
+                left, last = left[free:], of
         if run:
             yield run
 

@@ -10,6 +10,7 @@ static inline int64_t daily_peak(const Row *m, const More *c, const Query *q, co
         const double *peak = m->peak[p->day[d]];
         int over = 0;
         for (int r = 0; r < R; r++) {
+            if (!(p->thresholds[r] > 0 || said)) continue;
             double limit = p->thresholds[r] * m->allocatable[r];
             over |= (p->thresholds[r] > 0) & (limit * (1 + ROUNDING) - peak[r] < q->expected[r]);
             if (!said) continue;

@@ -38,8 +38,9 @@ static inline int left_plain(const Row *m, const Query *q, const Fits *p) {
     int left = p->plain && !m->own_ratio;
     for (int r = 0; r < R; r++) {
         double most = m->allocatable[r] * p->ratio[r], amount = q->amounts[r];
+        if (amount <= 0) continue;
         int unused = largest(most, m->allocatable[r]) * (1 + ROUNDING) - m->mean[r] >= amount;
-        left &= (amount <= 0) | ((most * (1 + ROUNDING) - m->allocated[r] >= amount) & (p->promised_alone | unused));
+        left &= (most * (1 + ROUNDING) - m->allocated[r] >= amount) & (p->promised_alone | unused);
     }
     return left;
 }

@@ -36,8 +36,8 @@ static inline int below_plain(const Row *m, const Query *q, const UsageThreshold
                 !(p->has_prod && q->priority_class == PROD);
     for (int r = 0; r < R; r++) {
         double threshold = p->thresholds[q->priority_class][r];
-        double left = threshold * m->allocatable[r] * (1 + ROUNDING) - m->mean[r];
-        below &= (threshold <= 0) | (left >= q->expected[r]);
+        if (threshold <= 0) continue;
+        below &= threshold * m->allocatable[r] * (1 + ROUNDING) - m->mean[r] >= q->expected[r];
     }
     return below;
 }

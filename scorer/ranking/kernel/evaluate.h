@@ -299,9 +299,12 @@ static int64_t choose(int64_t machines, const int32_t *refused, const Use *score
         factor[s] = scores[s].slope * (scores[s].weight / whole);
         constant += scores[s].start * (scores[s].weight / whole);
     }
-    for (int64_t i = 0; i < machines; i++) total[i] = constant;
-    for (int64_t s = 0; s < score_count; s++)
-        for (int64_t i = 0; i < machines; i++) total[i] += values[s][i] * factor[s];
+    for (int64_t from = 0; from < machines; from += BLOCK) {
+        int64_t to = machines - from < BLOCK ? machines : from + BLOCK;
+        for (int64_t i = from; i < to; i++) total[i] = constant;
+        for (int64_t s = 0; s < score_count; s++)
+            for (int64_t i = from; i < to; i++) total[i] += values[s][i] * factor[s];
+    }
     return best_among(machines, refused, total, order, NULL, best, most);
 }
 
@@ -335,10 +338,13 @@ typedef struct {
 
 /* Put into out [M] the values of a score of the fleet's means after those of the resources have moved. */
 static void after_moves(int64_t machines, const double *raw, double *const *slope, const double *moved, double *out) {
-    for (int64_t i = 0; i < machines; i++) out[i] = raw[i];
-    for (int64_t r = 0; r < R; r++)
-        for (int64_t i = 0; slope[r] && i < machines; i++) out[i] -= slope[r][i] * moved[r];
-    for (int64_t i = 0; i < machines; i++) out[i] = clip(out[i], 0.0, 100.0);
+    for (int64_t from = 0; from < machines; from += BLOCK) {
+        int64_t to = machines - from < BLOCK ? machines : from + BLOCK;
+        for (int64_t i = from; i < to; i++) out[i] = raw[i];
+        for (int64_t r = 0; r < R; r++)
+            for (int64_t i = from; slope[r] && i < to; i++) out[i] -= slope[r][i] * moved[r];
+        for (int64_t i = from; i < to; i++) out[i] = clip(out[i], 0.0, 100.0);
+    }
 }
 
 /* Add a copy of the request to the patch of machine i, and to its columns; put into moved [R] what that adds to the

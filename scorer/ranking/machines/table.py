@@ -281,8 +281,10 @@ class WhatIf:
         size = max(count, 2 * self.index.size)
         self.index = np.concatenate([self.index, np.empty(size - self.index.size, np.int64)])
         for table, (rows, more, by) in list(self._rows.items()):
-            grown = tuple(None if one is None else np.concatenate([one, np.zeros(size - one.size, one.dtype)])
-                          for one in (rows, more, by))  # fmt: skip
+            grown = tuple(None if one is None else np.zeros(size, one.dtype) for one in (rows, more, by))
+            for new, one in zip(grown, (rows, more, by), strict=True):
+                if new is not None:
+                    _plain(new)[: self.count] = _plain(one)[: self.count]
             self._rows[table] = grown  # type: ignore[assignment]
         self._tell()
 
