@@ -1,12 +1,13 @@
-"""A connection and a broker for each test; ``WINDWARD_TEST_KAFKA=apache`` makes it Apache Kafka."""
+"""A connection, a broker and a pipeline for each test; ``WINDWARD_TEST_KAFKA=apache`` makes it Apache Kafka."""
 
 import os
 
 import pytest
 
-from ops.stack.servers.local import LocalBroker
+from ops.stack.servers.local import LocalBroker, LocalValkey
 from scorer.wire import Wire
 from tests.kafka.apache_kafka import ApacheKafka
+from tests.support.pipeline import Pipeline
 
 KINDS = ("tansu", "apache")
 
@@ -40,3 +41,17 @@ def broker(request, tmp_path):
     else:
         with LocalBroker(log=tmp_path / "broker.log") as single:
             yield single
+
+
+@pytest.fixture
+def store(tmp_path):
+    with LocalValkey(directory=tmp_path / "valkey") as server:
+        yield server
+
+
+@pytest.fixture
+def pipeline(request, broker, store, names, tmp_path):
+    """Yield a pipeline without a worker, of four partitions or as many as a test asks for."""
+    one = Pipeline(broker, store.url, names, tmp_path, partitions=getattr(request, "param", 4))
+    yield one
+    one.close()

@@ -1,1 +1,0 @@
-"""Tests of what crosses a process boundary."""

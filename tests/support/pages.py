@@ -1,5 +1,6 @@
 """The pages of a process on this host, a server of a test's own, and waiting for what becomes true."""
 
+import subprocess
 import threading
 import time
 import urllib.error
@@ -26,6 +27,15 @@ def eventually(check, wait_s=60.0):
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.02)
     return found
+
+
+def certificate(folder):
+    """Return the files of a new certificate for loopback and its key."""
+    cert, key = str(folder / "cert.pem"), str(folder / "key.pem")
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    more = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert]
+    subprocess.run([*command.split(), *more], check=True, capture_output=True)
+    return cert, key
 
 
 class Answering:

@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import ssl
-import subprocess
 import sys
 import time
 import urllib.error
@@ -23,6 +22,7 @@ from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port, wait_un
 from ops.stack.stack import listens
 from schemas.names import Names
 from schemas.process.settings import SettingsError
+from tests.support.pages import certificate
 from tests.window_tables import publish, window_table
 
 
@@ -105,15 +105,6 @@ def test_shards_share_the_machines(valkey, names):
         machines += [labels["machine"] for labels, _ in found["windward_machine_fresh"]]
         assert ({"state": "fresh"}, 5.0) in found["windward_fleet_machines"]
     assert sorted(machines) == ["a", "b", "c", "d", "e"]
-
-
-def certificate(folder):
-    """Return the files of a new certificate for loopback and its key."""
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
-    more = ["-addext", f"subjectAltName=IP:{LOOPBACK}", "-keyout", str(key), "-out", str(cert)]
-    subprocess.run([*command.split(), *more], check=True, capture_output=True)
-    return str(cert), str(key)
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl here to make a certificate")

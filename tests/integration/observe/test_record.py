@@ -12,7 +12,6 @@ from ops.record.entry import rounded
 from ops.record.folder import OPEN, extent, files, steps
 from ops.record.ledger_log import LedgerLog
 from ops.record.state import State
-from ops.stack.servers.local import LocalValkey
 from ops.stack.servers.process import LocalProcess, free_port
 from schemas.messages.operator import OperatorFacts
 from schemas.messages.sample import VERSION, InstanceMeans, InstanceReport, MachineFacts, encode
@@ -24,16 +23,7 @@ from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
 from tests.support.fleet_label import without_fleet
 from tests.support.pages import get
-from tests.support.pipeline import Pipeline, await_condition, make_samples
-
-
-@pytest.fixture
-def pipeline(broker, names, tmp_path):
-    """The broker and a Redis, without a worker."""
-    with LocalValkey(directory=tmp_path / "valkey") as store:
-        one = Pipeline(broker, store.url, names, tmp_path, partitions=2)
-        yield one
-        one.close()
+from tests.support.pipeline import await_condition, make_samples
 
 
 def recorder(pipeline, *more):
@@ -107,6 +97,7 @@ def live(found):
     return known
 
 
+@pytest.mark.parametrize("pipeline", [2], indirect=True)
 def test_what_is_published_and_placed_is_read_back_equal_though_the_recorder_is_killed(pipeline):
     """Killed in the middle it goes on: nothing is lost, nothing is there twice, no gap. Facts are as they are now."""
     samples = reported(make_samples(machines=2, slots=30))

@@ -8,7 +8,6 @@ import resource
 import socket
 import ssl
 import struct
-import subprocess
 import time
 from contextlib import closing, contextmanager, suppress
 
@@ -22,6 +21,7 @@ from schemas.process.page_server import PageServer
 from schemas.process.pages import Pages, metrics_of, serve_pages, while_accepting
 from schemas.process.presence import always_ready
 from schemas.process.settings import SettingsError
+from tests.support.pages import certificate
 
 THINGS = b'windward_test_things_total{fleet="windward"} 3.0'
 
@@ -278,12 +278,9 @@ def test_pages_with_a_password_want_it(registry, given):
         assert ask(server.port, "/metrics", Authorization=right)[0] == ask(server.port, "/live")[0] == 200
 
 
-def certificate(folder):
-    """Return a certificate for 127.0.0.1, and a server's context with it."""
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-    made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
-    subprocess.run(made, check=True, capture_output=True)
+def with_tls(folder):
+    """Return a certificate for loopback, and a server's context with it."""
+    cert, key = certificate(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
     return cert, context
@@ -293,7 +290,7 @@ def certificate(folder):
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
 def test_a_listener_with_tls_goes_on_after_clients_that_leave(tmp_path, said):
     """They reset before they are accepted, without TLS, or inside of the handshake: 500 times."""
-    _, context = certificate(tmp_path)
+    _, context = with_tls(tmp_path)
     with stopped(
         PageServer(Pages(metrics_of(CollectorRegistry(), "x"), always_ready), "127.0.0.1", 0, context=context)
     ) as server:
@@ -355,7 +352,7 @@ def test_a_process_without_a_descriptor_for_one_more_connection_is_not_ready(reg
 
 def test_tls_is_spoken_and_a_silent_client_blocks_no_other(tmp_path):
     """A large page arrives whole; one that never shakes hands, and one without TLS, are dropped."""
-    cert, context = certificate(tmp_path)
+    cert, context = with_tls(tmp_path)
     body = bytes(range(256)) * 20_000
 
     def big(environ, start):

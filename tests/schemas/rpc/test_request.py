@@ -15,11 +15,8 @@ from schemas.rpc.parameters import RPC, Update
 from schemas.rpc.request import (
     LABELS_LENGTH_MAX,
     RULES_LENGTH_MAX,
-    Affinity,
     InvalidRequest,
-    Preference,
     Request,
-    Toleration,
     read_request,
 )
 from tests.schemas.messages.test_sample import json_values
@@ -138,60 +135,6 @@ def test_an_empty_request_is_best_effort():
     assert read_request({}) == Request()
     assert read_request({}).amounts() == (0.0,) * len(RESOURCES)
     assert read_request({"cpu": 0, "memory": None}).given_amounts()[:2] == (0.0, None)
-
-
-def test_amounts_come_out_in_base_units():
-    got = read_request(
-        {
-            "cpu": "500m",
-            "memory": "10Gi",
-            "nic": 125_000_000,
-            "maxmemory": "8G",
-            "limits": {"cpu": "2"},
-            "expected": {"memory": "1k"},
-        }
-    )
-    assert got.amounts()[:3] == (0.5, 10 * 2.0**30, 1.25e8)
-    assert (got.maxmemory, got.limits, got.expected) == (8e9, {"cpu": 2.0}, {"memory": 1000.0})
-    assert all(type(x) is float for x in (got.cpu, got.memory, got.nic, got.maxmemory))
-
-
-def test_a_full_request_is_read():
-    got = read_request(
-        {
-            "ports": [7001, 17_001],
-            "id": "redis-1",
-            "priority_class": "batch",
-            "labels": {"app": "cart"},
-            "cluster": "c",
-            "role": "master",
-            "cluster_masters": 3,
-            "kind": "redis",
-            "data_labels": ["img"],
-            "machine": "m1",
-            "selector": "zone in (a, b)",
-            "prefer": [{"selector": "ssd", "weight": 10}],
-            "affinity": [{"instances": {"app": "cart"}, "topology": "zone"}],
-            "anti_affinity": [{"instances": {"cluster": "c"}}],
-            "tolerations": [{"key": "gpu", "effect": "refuse"}, {}],
-            "profile": "seed",
-            "window_s": 900,
-            "count": 3,
-            "top": 2,
-            "explain": True,
-            "dry_run": True,
-            "ttl_s": 60,
-            "all_or_nothing": True,
-            "machines_max": 2,
-            "machines_min": 2,
-        }
-    )
-    assert got.ports == (7001, 17_001)
-    assert got.prefer == (Preference("ssd", 10.0),)
-    assert got.affinity == (Affinity({"app": "cart"}, "zone"),)
-    assert got.anti_affinity == (Affinity({"cluster": "c"}, "machine"),)
-    assert got.tolerations == (Toleration("gpu", None, "refuse"), Toleration())
-    assert read_request(msgspec.to_builtins(got)) == got
 
 
 @given(params=json_values | st.dictionaries(st.sampled_from(Request.__struct_fields__), json_values, max_size=4))

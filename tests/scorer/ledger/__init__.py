@@ -1,1 +1,0 @@
-"""Tests of the ledger: records, scripts, columns."""

@@ -1,1 +1,0 @@
-"""Tests of queries against the fleet: where instances go."""

@@ -1,1 +1,0 @@
-"""Tests of what plans are carried out with."""

@@ -1,1 +1,0 @@
-"""Tests of filters, scores, profiles and ranking."""

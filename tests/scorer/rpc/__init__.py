@@ -1,1 +1,0 @@
-"""Tests of the methods that a scorer answers."""

@@ -1,1 +1,0 @@
-"""Tests of `scorer.kubernetes.extender`."""

@@ -8,76 +8,28 @@ import pytest
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.reconcile import InventoryError, difference, read_inventory
 from scorer.ledger.store.scripts import SCRIPTS, script_text
-from tests.scorer.ledger.ledger_model import LedgerModel
+from tests.scorer.ranking.machines.test_threads import Log
 
 ONE = (1.0, *[0.0] * (len(RESOURCES) - 1))
 
 
-def test_a_machine_has_a_version_as_long_as_it_holds_something():
-    """Reserved, confirmed, moved and released: after each change the versions are the ledger's, 0 where nothing is."""
-    model = LedgerModel(lambda: 1000.0)
-    follower = Follower(model)
-
-    def absorb(transition):
-        follower.absorb(transition)
-        versions = [follower.version(machine) for machine in "abc"]
-        assert versions == [model.version(machine) for machine in "abc"]
-        return [int(version > 0) for version in versions]
-
-    def reserve(name, machine):
-        return model.reserve(
-            [Wanted(Instance(id=name, machine="", state="reserved", amounts=ONE), 60.0, [Candidate(machine, -1)])]
-        )
-
-    assert absorb(reserve("i", "a")) == [1, 0, 0]
-    assert absorb(reserve("j", "a")) == [1, 0, 0]
-    assert absorb(model.confirm("i")) == [1, 0, 0]
-    old = follower.view.instances["i"]
-    assert absorb(model.begin_move(old, [Candidate("b", -1)], 60.0)) == [1, 1, 0]
-    assert absorb(model.confirm("i", machine="b")) == [1, 1, 0]
-    assert absorb(model.release("j")) == [0, 1, 0]
-    assert absorb(reserve("k", "c")) == [0, 1, 1]
-    assert absorb(model.release("i")) == [0, 0, 1]
-    assert absorb(model.release("k")) == [0, 0, 0]
-    assert absorb(reserve("l", "a")) == [1, 0, 0]
-
-
-class _Lost:
+class _Lost(Log):
     """A ledger that is read as a whole each time."""
-
-    leavers_most = 1
-    wire = type("Wire", (), {"ask": staticmethod(lambda _commands: [])})
-
-    def is_open(self):
-        return True
-
-    def log_reads(self, *_):
-        return []
-
-    def read_log(self, _answers):
-        return "epoch", 0, []
 
     def pages(self, torn):
         return [[Instance(id="i", machine="m", state="confirmed", amounts=ONE)]]
 
-    def machine_versions(self, *, around=False):
-        return {}
-
-    def leavers(self):
-        return []
-
 
 def test_what_a_reload_replaces_is_let_go():
     """Also what is in a cycle, as rows with their view are: of five lost connections one or two views are left."""
-    follower = Follower(_Lost())
+    follower = Follower(_Lost([]))
     views = []
     for _ in range(5):
         follower.forget()
-        follower.accept([])
+        follower.accept([0])
         view = follower.view
         view.instances["cycle"] = view
         views.append(weakref.ref(view))

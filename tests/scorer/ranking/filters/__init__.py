@@ -1,1 +1,0 @@
-"""Tests of the filters, one file each."""

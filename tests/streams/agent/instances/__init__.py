@@ -1,1 +1,0 @@
-"""What instances use, read from made-up and real machines."""
