@@ -42,7 +42,7 @@ from scorer.planning.drain.drain import Drained
 from scorer.planning.drain.drain import drain as plan_of
 from scorer.ranking.inputs import InputsOf, RankingInputs
 from scorer.rpc.methods.parameters import CallError, read_object, read_params
-from scorer.rpc.operators.operator_rules import OperatorRules, facts_of, machines_meant, write_cordon
+from scorer.rpc.operators.operator_rules import OperatorRules, announce, facts_of, machines_meant, write_cordon
 from scorer.wire import Wire
 
 SILENT_S = 60.0
@@ -144,7 +144,7 @@ def drain(
 
 def _announce(moves: Sequence[DrainLine], now_s: float, rules: OperatorRules, asked: Drain) -> None:
     why = LOST if asked.lost else "drain"
-    rules.announce([_message(one, now_s, why) for one in moves if one.target is not None])
+    announce(rules.wire, rules.names, [_message(one, now_s, why) for one in moves if one.target is not None], now_s)
 
 
 def _begun(planned: DrainLine, asked: Drain, query: Query, update: Update) -> DrainLine:

@@ -1,30 +1,26 @@
-"""Puts moves whose targets are reserved on the list from which a mover takes them, and takes them off again.
+"""Puts moves whose targets are reserved, and exchanges of roles, on the lists from which a mover takes them.
 
-The list is the planner's (`schemas.messages.proposal`). A message of a command has the fence `COMMANDS`, above any
+The lists are the planner's (`schemas.messages.proposal`). A message of a command has the fence `COMMANDS`, above any
 lease's number: no planner overtakes it, and a mover that compares fences carries it out. The target is reserved
 already, so the mover's own ``update`` is the same move again. The message ends when the move does.
-
-A planner's proposal for the same instance that no mover has taken is removed: two movers would run one move.
-
-Written without a script, one message at a time: a message that is announced twice is one move, since its second
-``update`` or its confirmation is refused.
 """
 
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import redis
 
-from schemas.messages.proposal import READ_MAX, begun_move, exchange_of_roles, replaced, write_proposal
+from schemas.messages.proposal import begun_move, exchange_of_roles
 from schemas.process.redis_url import in_words
 from schemas.process.tables import readable
 from scorer.client import Moving
-from scorer.commands.shared import ask
 from scorer.planning.wanted.differences import Step
+from scorer.rpc.operators import operator_rules
 from scorer.settings import ClientSettings
-from scorer.wire import AWAY
+from scorer.wire import AWAY, Wire
 
 
 def announce(
@@ -36,55 +32,20 @@ def announce(
     They stay reserved then, and can be confirmed by hand. ``roles``: steps of a plan that exchange roles, which stay on
     the list of these for ``lasts_s``.
     """
-    if not moves and not roles:
-        return False
     now_s = time.time()
-    exchanges = [
-        write_proposal(
-            exchange_of_roles(
-                one["id"],
-                one["generation"],
-                one["source"],
-                one["swap_role_with"],
-                one["role"],
-                now_s + lasts_s,
-                now_s,
-                why,
-            )
-        )
-        for one in roles
-    ]
     messages = [
-        write_proposal(
-            begun_move(step.id, step.generation, step.source or "", moving.to, moving.until, moving.number, now_s, why)
-        )
+        begun_move(step.id, step.generation, step.source or "", moving.to, moving.until, moving.number, now_s, why)
         for step, moving in moves
     ]
+    for one in roles:
+        named = (one["id"], one["generation"], one["source"], one["swap_role_with"], one["role"])
+        messages.append(exchange_of_roles(*named, now_s + lasts_s, now_s, why))
+    if not messages:
+        return False
     try:
-        _take_off(settings, {step.id for step, _ in moves} | {one["id"] for one in roles}, now_s, proposed=True)
-        with ask.server(settings) as server:
-            for key, several in ((settings.names.moves_waiting, messages), (settings.names.moves_roles, exchanges)):
-                for message in several:
-                    server.lpush(key, message)
+        with closing(Wire(settings.redis_arguments())) as wire:
+            operator_rules.announce(wire, settings.names, messages, now_s)
     except (*AWAY, redis.ResponseError) as error:
         sys.stderr.write(f"the targets are reserved, but the moves are not on the list: {readable(in_words(error))}\n")
         return False
     return True
-
-
-def withdraw(settings: ClientSettings, instances: Iterable[str]) -> None:
-    """Remove the moves of these instances that commands put on the lists."""
-    _take_off(settings, set(instances), time.time())
-
-
-def _take_off(settings: ClientSettings, instances: set[str], now_s: float, *, proposed: bool = False) -> None:
-    """Remove the commands' messages on these instances, and all expired messages of commands.
-
-    ``proposed``: also a planner's waiting proposals for these instances.
-    """
-    taken = settings.names.moves_taken
-    with ask.server(settings) as server:
-        for key in (settings.names.moves_waiting, settings.names.moves_roles, taken):
-            found = server.lrange(key, -READ_MAX, -1)
-            for raw in replaced(found, instances, now_s, waiting=proposed and key != taken):
-                server.lrem(key, 0, raw)

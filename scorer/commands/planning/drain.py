@@ -11,6 +11,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -153,12 +154,14 @@ def _drain(settings: DrainSettings) -> int:
 
 
 def _undo(settings: DrainSettings) -> int:
-    from scorer.commands.planning.announce import withdraw
+    from scorer.rpc.operators.operator_rules import take_off
+    from scorer.wire import Wire
 
     # first, so that no planner begins another move
     uncordoned = write_cordon(settings, "uncordon", settings.words, settings.selector)
     cancelled = cancel(settings, [*uncordoned])
-    withdraw(settings, cancelled)
+    with closing(Wire(settings.redis_arguments())) as wire:
+        take_off(wire, settings.names, cancelled, time.time())
     ask.tell(settings, {"uncordoned": uncordoned, "cancelled": cancelled}, show_undone)
     return ask.OK
 

@@ -8,7 +8,7 @@ again. Commands write the same entries in a transaction of their own (`scorer.co
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,36 +39,21 @@ class OperatorRules:
     """The entries of one prefix."""
 
     def __init__(self, wire: Wire, names: Names) -> None:
-        self.wire = wire
-        self._names = names
+        self.wire, self.names = wire, names
 
     def answered(self, query: Query) -> bytes | None:
         """Return the answer that this query got when it acted; None when it has not acted."""
-        found: bytes | None = self.wire.one("GET", self._names.acted(query.method, query.id))
+        found: bytes | None = self.wire.one("GET", self.names.acted(query.method, query.id))
         return found
 
     def keep(self, query: Query, answer: bytes, now_s: float) -> None:
         """Store the answer of a query that has acted in several steps, for a repetition of the query."""
         kept_s = max(1, math.ceil(query.deadline - now_s)) + _KEPT_S
-        self.wire.one("SET", self._names.acted(query.method, query.id), answer, "EX", kept_s)
-
-    def announce(self, moves: Sequence[MoveProposal]) -> None:
-        """Put begun moves on the list from which movers take them.
-
-        Waiting proposals for the same instances are removed, a round's too: two movers would run one move.
-        """
-        waiting = self._names.moves_waiting
-        if not moves:
-            return
-        messages = self.wire.one("LRANGE", waiting, -READ_MAX, -1)
-        for raw in replaced(messages, {one.instance for one in moves}, moves[0].at, waiting=True):
-            self.wire.one("LREM", waiting, 0, raw)
-        for move in moves:
-            self.wire.one("LPUSH", waiting, write_proposal(move))
+        self.wire.one("SET", self.names.acted(query.method, query.id), answer, "EX", kept_s)
 
     def read(self, machines: Sequence[str]) -> list[bytes]:
         """Return the stored entries; b"" for a missing one."""
-        found = self.wire.one("HMGET", self._names.operator, *machines) if machines else []
+        found = self.wire.one("HMGET", self.names.operator, *machines) if machines else []
         return [raw or b"" for raw in found]
 
     def drained(self, machines: Sequence[str]) -> list[str]:
@@ -97,7 +82,7 @@ class OperatorRules:
                 for (name, entry), raw in zip(after.items(), before, strict=True)
                 for part in (name, raw, stored(entry) or b"")
             ]
-            names = self._names
+            names = self.names
             kind, *kept = self.wire.one(
                 "EVAL", _SCRIPT, 3, names.operator, names.operator_version,
                 names.acted(query.method, query.id),
@@ -109,6 +94,30 @@ class OperatorRules:
             if kind != b"changed":
                 return kept[0] if kept else said
         raise CallError("UNAVAILABLE", f"{machines[0]}: changed by others {TRIES} times in a row", retryable=True)
+
+
+def announce(wire: Wire, names: Names, moves: Sequence[MoveProposal], now_s: float) -> None:
+    """Put moves that were begun, and exchanges of roles, on the lists from which movers take them, in their order.
+
+    A planner's waiting proposals for the same instances are removed: two movers would run one move. Written without a
+    script, one message at a time: a message that is announced twice is one move, since its second ``update`` or its
+    confirmation is refused.
+    """
+    if moves:
+        take_off(wire, names, {one.instance for one in moves}, now_s, proposed=True)
+    for move in moves:
+        wire.one("LPUSH", names.moves_roles if move.kind == "role" else names.moves_waiting, write_proposal(move))
+
+
+def take_off(wire: Wire, names: Names, instances: Collection[str], now_s: float, *, proposed: bool = False) -> None:
+    """Remove the commands' messages on these instances from the lists, and all expired messages of commands.
+
+    ``proposed``: also a planner's waiting proposals for these instances.
+    """
+    for key in (names.moves_waiting, names.moves_roles, names.moves_taken):
+        found = wire.one("LRANGE", key, -READ_MAX, -1)
+        for raw in replaced(found, instances, now_s, waiting=proposed and key != names.moves_taken):
+            wire.one("LREM", key, 0, raw)
 
 
 _decode = msgspec.json.Decoder(CordonResult).decode

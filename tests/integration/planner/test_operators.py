@@ -201,12 +201,13 @@ def instances(client):
         client.release(name)
 
 
+UNEVEN = "rebalance", "--rule", "thresholds", "--deviation", "--high", "cpu=0", "--low", "cpu=0", "--rest-s", "0"
 PLANNED = [
     ("drain", "m06"), ("drain", "m0[67]", "--json"), ("drain", "--selector", "machine=m07", "--force"),
     ("drain", "--consolidate", "2", "--json"), ("drain", "--consolidate", "3"),
     ("drain", "m06", "--profile", "kubernetes"),
-    ("rebalance", "--objective", "variance", "--gain-min", "0", "--rest-s", "0", "--json"),
-    ("rebalance", "--objective", "variance", "--gain-min", "0", "--rest-s", "0", "--same", "rack"),
+    (*UNEVEN, "--json"),
+    (*UNEVEN, "--same", "rack"),
     ("drain", "m06", "--profile", "MINE"), ("plan", "FILE"),
     ("plan", "FILE", "--prune", "--json"), ("plan", "FILE", "--prune", "--all-or-nothing"),
 ]  # fmt: skip

@@ -33,7 +33,7 @@ from scorer.planner import proposer
 from scorer.planner.drain import Drainer
 from scorer.planner.proposer import Metrics, MovesQueue, Proposer
 from scorer.planner.settings import PlannerSettings, balanced
-from scorer.rpc.operators.operator_rules import OperatorRules
+from scorer.rpc.operators.operator_rules import announce
 from scorer.wire import Wire
 from tests.conftest import free_port, stop
 from tests.integration.scorer.test_rpc import planner_process, scorer_process
@@ -234,7 +234,7 @@ def test_what_a_command_begins_meanwhile_waits_on(valkey, fleet, monkeypatch):
         old = follower.view.instances["i0"]
         (moved,) = fleet.ledger.begin_move(old, [Candidate("cold1", -1)], 60.0).changes
         begun = begun_move("i0", old.generation, "hot", "cold1", moved.moving.until, moved.moving.number, 0.0, "drain")
-        OperatorRules(fleet.wire, fleet.names).announce([begun])
+        announce(fleet.wire, fleet.names, [begun], begun.at)
         return read()
 
     daemon.turn(time.time())
