@@ -37,12 +37,7 @@ ANSWER_MAX = 256 << 20
 _AWAY = (OSError, http.client.HTTPException)
 
 
-def refuse_password(where: str) -> None:
-    """Refuse a URL with a user; raises ValueError, which does not show it."""
-    if "@" in where:
-        raise ValueError(
-            "user and password are no part of a URL: give scrape_username and WINDWARD_SCRAPE_PASSWORD_FILE"
-        )
+NO_USER = "user and password are no part of a URL: give scrape_username and WINDWARD_SCRAPE_PASSWORD_FILE"
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,8 @@ class Target:
         if parts.scheme not in ("http", "https") or not parts.hostname or any(each.isspace() for each in text):
             got = "" if "@" in text else f", got {text!r}"  # it may hold a password
             raise ValueError(f"expected HOST:PORT, NAME=HOST:PORT or a URL{got}")
-        refuse_password(url)
+        if "@" in url:
+            raise ValueError(NO_USER)
         port = parts.port or (9100 if "://" not in where else None)
         host = parts.netloc if port is None or parts.port else f"{parts.netloc.rstrip(':')}:{port}"
         return cls(f"{parts.scheme}://{host}{parts.path or '/metrics'}{'?' * bool(parts.query)}{parts.query}", name)

@@ -13,7 +13,7 @@ from schemas.process.settings import SettingsError, setting
 from streams.agent.instance_settings import expression
 from streams.agent.settings import PublishSettings, amount_of
 from streams.bridge.formats.interfaces import NOT_PHYSICAL
-from streams.bridge.scraping import Credentials, Target, refuse_password
+from streams.bridge.scraping import NO_USER, Credentials, Target
 
 AGENTS = ("telegraf", "otel", "node-exporter")
 
@@ -82,10 +82,8 @@ class BridgeSettings(PublishSettings):
         _ = self.nic_bytes_s
         if self.prometheus and (self.target or self.targets_file):
             raise ValueError("prometheus: goes without --target and --targets-file")
-        try:
-            refuse_password(self.prometheus)
-        except ValueError as error:
-            raise ValueError(f"prometheus: {error}") from None
+        if "@" in self.prometheus:
+            raise ValueError(f"prometheus: {NO_USER}")
         check_tls_files(self, "scrape")
         if self.scrape_username is not None and self.scrape_password is None:
             raise ValueError("scrape_username: WINDWARD_SCRAPE_PASSWORD, or the same with _FILE, is required beside it")

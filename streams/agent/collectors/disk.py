@@ -92,12 +92,12 @@ def parse_disks(text: str) -> Iterator[DiskLine]:
 
     Kernels have added fields at the end: 14, 18, 20; lxcfs writes 17. A torn line is skipped.
 
-    >>> [*parse_disks("   8       0 sda 10 0 4 5 20 0 6 7 0 1500 12 0 0 0\n 8 1 sda1 10 0")]
+    >>> [*parse_disks("   8       0 sda 10 0 4 5 20 0 6 7 0 1500 12 0 0 0\n 8 1 sda1 10 0 4 5 20 0 6 7 0 15")]
     [DiskLine(name='sda', device='8:0', bytes=5120, busy_ms=1500)]
     """
     for line in text.splitlines():
         fields = line.split(None, 13)
-        if len(fields) > 12 and fields[5].isdecimal() and fields[9].isdecimal() and fields[12].isdecimal():
+        if len(fields) > 13 and fields[5].isdecimal() and fields[9].isdecimal() and fields[12].isdecimal():
             moved = (int(fields[5]) + int(fields[9])) * _SECTOR_BYTES
             yield DiskLine(fields[2], f"{fields[0]}:{fields[1]}", moved, int(fields[12]))
 

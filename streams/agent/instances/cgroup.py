@@ -64,7 +64,7 @@ def working_set(current: str | None, stat: str | None) -> float | None:
     >>> working_set("4096\n", "anon 1024\ninactive_file 1000\n")
     3096.0
     """
-    if current is None or not current.strip().isdecimal():
+    if current is None or not current.endswith("\n") or not current.strip().isdecimal():
         return None
     return max(0.0, float(current) - ((_field(stat, "inactive_file") or 0) if stat else 0))
 
@@ -113,8 +113,8 @@ def pids(path: Path | str) -> list[int]:
 
 
 def _field(text: str, name: str) -> int | None:
-    for line in text.splitlines():
+    for line in text.splitlines(keepends=True):  # a last line without an end may be torn
         key, _, value = line.partition(" ")
-        if key == name and value.strip().isdecimal():
+        if key == name and value.endswith("\n") and value.strip().isdecimal():
             return int(value)
     return None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.agent.instances.cgroup import find_root, io_bytes, pids, read_cgroup, working_set
+from streams.agent.instances.cgroup import cpu_seconds, find_root, io_bytes, pids, read_cgroup, working_set
 from streams.agent.instances.counters import NO_PROCESS, Counters
 from streams.agent.instances.meter import Found, Meter
 from tests.streams.agent.instances.tree import MIB
@@ -36,9 +36,10 @@ def test_a_group_that_is_gone_is_an_error(tree):
 
 
 def test_odd_contents():
-    """More cache than memory is no memory; a line that a kernel may leave half empty is passed over."""
-    assert working_set("100", "inactive_file 200") == 0.0
-    assert working_set("100", None) == 100.0
+    """More cache than memory is no memory; a half empty line is passed over, and so is a torn last one."""
+    assert working_set("100\n", "inactive_file 200\n") == 0.0
+    assert working_set("100\n", "inactive_file 2") == working_set("100\n", None) == 100.0
+    assert working_set("10", None) is cpu_seconds("usage_usec 15") is None
     assert io_bytes("8:16 \n") == {}
 
 
