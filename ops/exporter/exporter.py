@@ -78,9 +78,9 @@ class Exporter:
     def _of_machines(self, state: State) -> Iterator[Family]:
         snapshot, selection = state.snapshot, self._selection
         shown = selection.shows_machines(snapshot)
-        if self._shown and not shown and selection.per_machine == "auto":
+        if self._shown and not shown:
             values = {"machines": len(snapshot), "machines_max": selection.machines_max}
-            log.warning("exporter.machines.left_out", extra={"values": values | {"setting": "per_machine"}})
+            log.warning("exporter.machines.left_out", extra={"values": values})
         self._shown = shown
         if shown:
             yield from self._machines.families(state)

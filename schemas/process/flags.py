@@ -23,7 +23,7 @@ LAST_GROUPS = ("output", "ledger", "Redis", "Kafka", "logs")
 """The groups that many commands share; a command's own settings come before them."""
 
 OF_PROCESSES = frozenset({
-    "apply", "backfill_s", "cores", "dry_run", "every", "interval_s", "labels", "machine", "machines", "machines_max",
+    "apply", "backfill_s", "cores", "dry_run", "interval_s", "labels", "machine", "machines", "machines_max",
     "once", "roles",
 })  # fmt: skip
 """Names that mean one thing in a process's variable, and another for a single call."""
