@@ -3,6 +3,7 @@
 import math
 import threading
 from collections import Counter
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -534,30 +535,36 @@ def test_a_ledger_of_another_life_is_noticed(wire, names):
     assert set(follower.view.instances) == {"new"}
 
 
-def test_changes_while_everything_is_read_are_not_lost(wire, names, valkey):
-    """A follower that loads during a storm of changes ends up with exactly what the ledger holds."""
-    ledger = Ledger(wire, names)
-    ledger.reserve([simple(f"c{number}") for number in range(2000)])
-    other = Wire({"url": valkey.url})
-    stop = threading.Event()
+@contextmanager
+def storm(url, names):
+    """Reserve and release instances on seven machines all the time, until the end of the block."""
+    other, stop = Wire({"url": url}), threading.Event()
 
-    def storm():
+    def work():
         busy, number = Ledger(other, names), 0
         while not stop.is_set():
-            busy.reserve([simple(f"d{number}")])
-            busy.release(f"c{number % 2000}")
+            busy.reserve([simple(f"s{number}", f"m{number % 7}")])
+            busy.release(f"s{number - 3}")
             number += 1
 
-    thread = threading.Thread(target=storm)
+    thread = threading.Thread(target=work)
     thread.start()
     try:
-        for _ in range(5):
-            follower = Follower(ledger)
-            follower.poll()
+        yield
     finally:
         stop.set()
         thread.join()
         other.close()
+
+
+def test_changes_while_everything_is_read_are_not_lost(wire, names, valkey):
+    """A follower that loads during a storm of changes ends up with exactly what the ledger holds."""
+    ledger = Ledger(wire, names)
+    ledger.reserve([simple(f"c{number}") for number in range(2000)])
+    with storm(valkey.url, names):
+        for _ in range(5):
+            follower = Follower(ledger)
+            follower.poll()
     follower.poll()
     assert follower.view.instances == ledger.all_instances()
     assert follower._versions == ledger.machine_versions()

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 
 import pytest
 import redis
@@ -20,8 +19,7 @@ from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
 from scorer.settings import ScorerSettings
-from scorer.wire import Wire
-from tests.integration.ledger.test_ledger import simple, sums_in
+from tests.integration.ledger.test_ledger import simple, storm, sums_in
 from tests.support.pages import eventually
 
 
@@ -446,25 +444,8 @@ def test_a_check_pauses_as_long_as_it_is_told(wire, names, valkey):
 
 
 def test_others_may_write_while_it_is_checked(ledger, names, valkey):
-    other = Wire({"url": valkey.url})
-    stop = threading.Event()
-
-    def storm():
-        busy, number = Ledger(other, names), 0
-        while not stop.is_set():
-            busy.reserve([simple(f"s{number}", f"m{number % 7}")])
-            busy.release(f"s{number - 3}")
-            number += 1
-
-    thread = threading.Thread(target=storm)
-    thread.start()
-    try:
-        found = [Check(ledger).run().differences for _ in range(5)]
-    finally:
-        stop.set()
-        thread.join()
-        other.close()
-    assert found == [[]] * 5
+    with storm(valkey.url, names):
+        assert [Check(ledger).run().differences for _ in range(5)] == [[]] * 5
 
 
 # ---- the lease

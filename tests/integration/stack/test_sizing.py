@@ -88,6 +88,12 @@ def life(server, **bounds):
     yield "ended", server.grown(lambda: [ledger.release(one.instance.id) for one in wanteds])
 
 
+async def save(server, partition):
+    client = Redis.from_url(server.url, socket_timeout=60)
+    await Store(client, NAMES).save(partition, time.time())
+    await client.aclose()
+
+
 def of_machine(server):
     """Windows, slots, peaks and vitals of a machine with a full hour, and its facts."""
     (partition,) = WindowWriter(COUNT, time.time(), partitions=1, whole=True).partitions
@@ -98,12 +104,7 @@ def of_machine(server):
     partition.facts = {one.machine: encode(one) for one in facts}
     partition.forget_written()
 
-    async def save():
-        client = Redis.from_url(server.url, socket_timeout=60)
-        await Store(client, NAMES).save(partition, time.time())
-        await client.aclose()
-
-    return server.grown(lambda: asyncio.run(save()))
+    return server.grown(lambda: asyncio.run(save(server, partition)))
 
 
 def of_usage(server):
@@ -114,12 +115,7 @@ def of_usage(server):
         report = InstanceReport(at=1.0, interval_s=60.0, entries={one: InstanceMeans(cpu=1.0) for one in ids})
         partition.usage.apply([(f"machine-{first:05d}.example", report)], partition.table.zone.day_numbers)
 
-    async def save():
-        client = Redis.from_url(server.url, socket_timeout=60)
-        await Store(client, NAMES).save(partition, time.time())
-        await client.aclose()
-
-    asyncio.run(save())
+    asyncio.run(save(server, partition))
     taken = server.client.memory_usage(NAMES.instance_usage(0), samples=0)
     return float(taken / COUNT)
 

@@ -10,6 +10,7 @@ import random
 import re
 import shutil
 import time
+from functools import partial
 
 import msgspec
 import pytest
@@ -17,6 +18,7 @@ import redis
 from kafka import KafkaConsumer, KafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
+from ops.stack.servers.local import LocalValkey
 from schemas.messages.sample import InstanceMeans, InstanceReport, Moments
 from schemas.tables.instance_table import COLUMNS
 from schemas.tables.window_table import decode_table
@@ -96,28 +98,26 @@ def test_workers_that_join_and_leave_under_load(pipeline):
     pipeline.await_exact(120)
 
 
-@pytest.mark.slow
-def test_redis_away_while_samples_flow(pipeline, store):
-    """Without Redis the worker lives on; with an empty one it goes on by itself."""
-    samples, worker = begun(pipeline, 200, 100)
-    store.kill()
-    pipeline.publish(samples[100 * MACHINES :])
-    await_condition(lambda: "stream.redis.away" in worker.output_end(50), "the worker notices")
-    assert worker.running
-    store.start()
-    pipeline.await_exact()
-
-
-@pytest.mark.slow
-def test_redis_full_while_samples_flow(pipeline, store):
-    """A server that refuses every write costs nothing: the worker lives on, and writes all of it when there is room."""
-    samples, worker = begun(pipeline, 200, 100)
+def bounded(store, most):
     with redis.Redis.from_url(store.url) as admin:
-        admin.config_set("maxmemory", "1")
-        pipeline.publish(samples[100 * MACHINES :])
-        await_condition(lambda: "used memory > 'maxmemory'" in worker.output_end(50), "the worker says why")
-        assert pipeline.folded() == 100 * MACHINES
-        admin.config_set("maxmemory", "0")
+        admin.config_set("maxmemory", most)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fails", "said", "returns"),
+    [
+        pytest.param(LocalValkey.kill, "stream.redis.away", LocalValkey.start, id="away, and back empty"),
+        pytest.param(partial(bounded, most="1"), "> 'maxmemory'", partial(bounded, most="0"), id="full"),
+    ],
+)
+def test_redis_fails_while_samples_flow(pipeline, store, fails, said, returns):
+    """The worker lives on, says why, and writes all of it when it can."""
+    samples, worker = begun(pipeline, 200, 100)
+    fails(store)
+    pipeline.publish(samples[100 * MACHINES :])
+    await_condition(lambda: said in worker.output_end(50), "the worker says why")
+    returns(store)
     pipeline.await_exact()
     assert worker.running
 

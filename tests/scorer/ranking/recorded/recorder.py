@@ -40,6 +40,8 @@ class Part:
     profiles: tuple[str, ...] = ()
     """All where none are named."""
     batch: int = 12
+    later_s: float = 0.0
+    """How much later than the world's own time it is."""
 
 
 _LARGE = ("windward", "koordinator", "kubernetes", "trimaran", "seed", "classes", "aware")

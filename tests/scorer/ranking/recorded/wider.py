@@ -6,7 +6,7 @@ the moves that are advised; and how many copies fit on each machine.
 """
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -22,7 +22,7 @@ from scorer.ranking.explanation.explain import refusals
 from scorer.ranking.inputs import RankingInputs, Tables
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
-from tests.scorer.ranking.recorded.recorder import BEST, Found, digest, first_refusals
+from tests.scorer.ranking.recorded.recorder import BEST, Found, Part, digest, first_refusals
 from tests.scorer.ranking.recorded.worlds import (
     TEXTS,
     USUAL,
@@ -66,25 +66,13 @@ MORE_TEXTS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Part:
-    """Some rankings and plans on one world: each profile in turn is asked so many times."""
-
-    machines: int
-    per_machine: int
-    seed: int
-    asked: int
-    later_s: float = 0.0
-    """How much later than the world's own time it is."""
-
-
 PARTS = (
     *(Part(64, 8, 400 + seed, 12) for seed in range(5)),
     *(Part(machines, 5, 410 + machines, 4) for machines in (1, 2, 63, 65)),
     Part(40, 30, 500, 6),
     Part(40, 0, 501, 6),
-    Part(40, 8, 502, 6, 40.0),
-    Part(40, 8, 503, 6, 70_000.0),
+    Part(40, 8, 502, 6, later_s=40.0),
+    Part(40, 8, 503, 6, later_s=70_000.0),
     Part(700, 6, 504, 4),
 )  # fmt: skip
 QUICK = (0, 5, 10)
