@@ -83,7 +83,8 @@ def compare(
         left = {name: pair for name, pair in left.items() if name not in kept}
     left = comparison.first_to_leave(left)
     kept |= {name: (*pair, comparison.moved(*pair)) for name, pair in left.items()}
-    again = [name for name in left if kept[name][2].action == "refuse"]
+    done = {name: kept[name][2].action for name in left}
+    again = [name for name in left if done[name] == "refuse"] if "move" in done.values() else []
     for _ in range(_PASSES):
         again += [name for name, one in kept.items() if comparison.is_alone(*one)]
         for old, request, _ in [kept.pop(name) for name in again]:
