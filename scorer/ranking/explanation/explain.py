@@ -15,7 +15,7 @@ from schemas.rpc import results
 from schemas.rpc.request import Request
 from schemas.rpc.results import Candidate, RankResult, Refusal
 from schemas.values.numbers import counted, finite
-from scorer.ranking.estimates.learned_estimate import LearnedEstimate
+from scorer.ranking.estimates.estimate import LearnedEstimate
 from scorer.ranking.estimates.measured_use import SIZE
 from scorer.ranking.formulas.selectors import parse_selector
 from scorer.ranking.inputs import quiet

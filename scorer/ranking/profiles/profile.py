@@ -13,13 +13,12 @@ import msgspec
 
 from schemas.rpc.request import Affinity, InvalidRequest, Request
 from schemas.tables.learned import Learned
-from scorer.ranking.estimates.estimate import Estimate
-from scorer.ranking.estimates.learned_estimate import LearnedEstimate
+from scorer.ranking.estimates.estimate import Estimate, LearnedEstimate
 from scorer.ranking.kernel.binding import Pinned, plugin_number
 from scorer.ranking.plugin import Plugin as BuiltIn
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.rules import MachineRules
-from scorer.snapshot.windows import LONGEST_COVERED
+from scorer.snapshot.snapshot import LONGEST_COVERED
 
 CreditModel = Literal["window", "trimaran-60s", "koordinator-pending", "none"]
 StalePolicy = Literal["last-known", "refuse", "requests"]

@@ -15,7 +15,7 @@ from scorer.ranking.inputs import Tables
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from scorer.snapshot.builder import build_snapshot
-from scorer.snapshot.windows import LONGEST_COVERED, choose_windows
+from scorer.snapshot.snapshot import LONGEST_COVERED, choose_windows
 from tests.scorer.fleets import machine, request
 from tests.scorer.snapshot.tables import table
 

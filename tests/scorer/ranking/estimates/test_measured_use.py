@@ -15,8 +15,7 @@ from schemas.tables.learned import Learned, read_learned
 from scorer.ledger.view.slots import code_of_kind, request_record
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ranking.estimates import measured_use
-from scorer.ranking.estimates.estimate import Estimate
-from scorer.ranking.estimates.learned_estimate import LearnedEstimate
+from scorer.ranking.estimates.estimate import Estimate, LearnedEstimate
 from scorer.ranking.estimates.measured_use import (
     FLEET,
     HALF_LIFE_S,
