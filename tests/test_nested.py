@@ -152,7 +152,7 @@ def test_json_is_read_nowhere_else():
         "scorer/commands/planning/wanted_file.py", "scorer/commands/shared/request.py",
         "scorer/kubernetes/evictor/rules.py", "scorer/kubernetes/extender/protocol.py",
         "scorer/kubernetes/nodes_body.py", "scorer/kubernetes/pods_api.py", "scorer/kubernetes/pods_body.py",
-        "scorer/ledger/record/instance.py", "scorer/ledger/store/reconcile.py", "scorer/rpc/methods/decisions.py",
+        "scorer/ledger/record/instance.py", "scorer/ledger/store/reconcile.py", "scorer/rpc/methods/placements.py",
         "scorer/rpc/methods/parameters.py", "scorer/rpc/operators/operator_rules.py", "scorer/rpc/replies.py",
         "streams/bridge/formats/node_exporter.py", "streams/bridge/formats/otel.py",
         "streams/bridge/formats/telegraf.py", "ops/cli/known.py", "ops/demo/command.py",

@@ -35,7 +35,7 @@ from schemas.resources import CPU
 from schemas.values.numbers import number
 from scorer.client import Client, WindwardError
 from scorer.commands.placing.ranked import ranking
-from scorer.commands.planning.rebalance_view import plan_answer, show
+from scorer.commands.planning.rebalance import plan_answer, show
 from scorer.commands.shared.show import ratio
 from scorer.live.windows_reader import read_windows
 from scorer.snapshot.arrays import Floats, Integers

@@ -12,7 +12,7 @@ from schemas.messages.sample import MachineFacts, Rejected, decode
 from schemas.names import Names
 from schemas.values.read_json import by_name, partition_count
 from scorer.cluster_wire import WindowsWire
-from scorer.rpc.methods.decisions import shortened
+from scorer.rpc.methods.placements import shortened
 from scorer.wire import Command, Wire
 
 _AT_ONCE = 1_000

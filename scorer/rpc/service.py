@@ -30,10 +30,9 @@ from scorer.ranking.inputs import RankingInputs, machines_of
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.rpc.methods import listings
 from scorer.rpc.methods.current import Current
-from scorer.rpc.methods.decisions import DecisionLog
 from scorer.rpc.methods.listings import risk
 from scorer.rpc.methods.parameters import CallError, ForPlanners, read_object, read_params
-from scorer.rpc.methods.placements import Placements, ranked
+from scorer.rpc.methods.placements import DecisionLog, Placements, ranked
 from scorer.rpc.methods.records import answer_to
 from scorer.rpc.methods.update import Updates
 from scorer.rpc.operators.operator_rules import OperatorRules, cordon

@@ -2,7 +2,7 @@
 
 The sum of batch and free exceeds its limit when prod, mid or the system use more than before; that of mid when prod is
 predicted to use its requests. Where a sum is exceeded, free leaves before batch. Within a class the instance that just
-covers the excess leaves first (`eviction_order.usefulness`), then the newest, until the others fit.
+covers the excess leaves first (`usefulness`), then the newest, until the others fit.
 
 There is no advice for a machine whose data is too old: no batch is placed there, and its instances may stay. Instances
 labelled ``movable=false`` stay, too. Nothing is reserved and nothing is changed.
@@ -18,7 +18,7 @@ from scorer.classes.reclaimed import GROUPS
 from scorer.ledger.record.instance import MOVABLE, Instance, as_request
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.candidates import elsewhere, instances_on
-from scorer.planning.thresholds.eviction_order import eviction_order, usefulness
+from scorer.planning.thresholds.thresholds import eviction_order, usefulness
 from scorer.ranking.inputs import ClassSums, RankingInputs, class_sums
 from scorer.snapshot.arrays import Floats, Integers, by_row
 

@@ -13,8 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from scorer.planning.thresholds.anomaly import Condition, SideDetectors
-from scorer.planning.thresholds.eviction_order import eviction_order, usefulness
-from scorer.planning.thresholds.thresholds import ROUNDING, Classes, Pool, Side, classify, reached, reason, sides
+from scorer.planning.thresholds.thresholds import (
+    ROUNDING,
+    Classes,
+    Pool,
+    Side,
+    classify,
+    eviction_order,
+    reached,
+    reason,
+    sides,
+    usefulness,
+)
 from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing
 from scorer.snapshot.arrays import Floats, Integers
 

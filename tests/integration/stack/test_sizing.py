@@ -20,7 +20,7 @@ from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Call, Candidate, Wanted
 from scorer.ledger.store.scripts import Ledger
 from scorer.placement.choosing.steps import run_to_end
-from scorer.rpc.methods.decisions import DecisionLog
+from scorer.rpc.methods.placements import DecisionLog
 from scorer.wire import Wire
 from streams.fold.peaks import Zone
 from streams.fold.table import Table

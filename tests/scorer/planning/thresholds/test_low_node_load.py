@@ -21,9 +21,17 @@ from scorer.planning.balance.advice import pool_of
 from scorer.planning.balance.rounds import condition_of
 from scorer.planning.balance.scene import scene_of
 from scorer.planning.thresholds.anomaly import Condition, Detector, Detectors, SideDetectors
-from scorer.planning.thresholds.eviction_order import CLASS_RANK, NO_CLASS, eviction_order, usefulness
 from scorer.planning.thresholds.low_node_load import Rules, low_node_load, usage_score
-from scorer.planning.thresholds.thresholds import Pool, Side, limits, reason
+from scorer.planning.thresholds.thresholds import (
+    CLASS_RANK,
+    NO_CLASS,
+    Pool,
+    Side,
+    eviction_order,
+    limits,
+    reason,
+    usefulness,
+)
 from scorer.ranking.inputs import Tables
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing

@@ -5,7 +5,7 @@ import msgspec
 from schemas.names import Names
 from schemas.rpc.envelope import Query
 from schemas.rpc.results import Candidate, Line, PlaceResult, Refusal
-from scorer.rpc.methods.decisions import ENTRY_BYTES_MAX, DecisionLog, shortened
+from scorer.rpc.methods.placements import ENTRY_BYTES_MAX, DecisionLog, shortened
 
 QUERY = Query(id="q", method="place")
 MACHINE = Candidate(
