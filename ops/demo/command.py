@@ -231,8 +231,6 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 class Demo:
-    """The scenes, in order."""
-
     def __init__(self, settings: DemoSettings, stack: Stack, console: Console) -> None:
         self._settings = settings
         self._stack = stack

@@ -159,8 +159,6 @@ def _help(parser: Parser) -> str:
 
 
 class _Metric(NamedTuple):
-    """One row of the page."""
-
     name: str
     kind: str
     labels: tuple[str, ...]

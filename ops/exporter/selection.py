@@ -41,7 +41,6 @@ class Selection:
         return tuple(length for length in snapshot.windows_s if not self.windows_s or length in self.windows_s)
 
     def shows_machines(self, snapshot: Snapshot) -> bool:
-        """Return whether single machines are shown."""
         return len(snapshot) <= self.machines_max
 
     def rows(self, snapshot: Snapshot) -> Bools:

@@ -119,7 +119,6 @@ def build_editable(
 
 
 def prepare_metadata_for_build_editable(metadata_directory: str, config_settings: Settings = None) -> str:
-    """Write the metadata that `build_editable` will have."""
     name = str(build_meta.prepare_metadata_for_build_editable(metadata_directory, config_settings))
     path = Path(metadata_directory) / name / "METADATA"
     path.write_bytes(without_siblings("METADATA", path.read_bytes()) or b"")

@@ -152,8 +152,6 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One round."""
-
     at: float
     """When it was written, epoch s."""
     version: str = ""

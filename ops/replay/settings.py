@@ -124,7 +124,6 @@ class ReplaySettings:
 
     @property
     def paths(self) -> list[Path]:
-        """The sources that are replayed."""
         if not self.sources:
             return [self.record_dir]
         return [Path(source) for source in self.sources if not source.endswith(".json")]

@@ -127,8 +127,6 @@ class Usage(_UsageByResource, msgspec.Struct, frozen=True, gc=False, omit_defaul
 
 
 class _Interval(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """The machine and interval of a sample."""
-
     v: Annotated[int, Meta(description="major version of the format")]
     machine: MachineId
     boot: Annotated[Counter, Meta(description="start of this agent, whole epoch seconds")]
@@ -232,7 +230,6 @@ def interfaces_said(decided: Mapping[str, str]) -> dict[str, str]:
 
 
 def encode(message: Message) -> bytes:
-    """Return the message as it goes on the wire."""
     return _encoder.encode(message)
 
 

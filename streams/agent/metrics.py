@@ -48,8 +48,6 @@ def _by_resource(values: Mapping[str, int]) -> dict[str, int]:
 
 
 class CountsCollector(Collector):
-    """The counts as metric families."""
-
     def __init__(self, counts: Counts, agent_version: str) -> None:
         self._counts = counts
         self._agent_version = agent_version

@@ -49,8 +49,6 @@ class _Round:
 
 
 class _Sent(NamedTuple):
-    """A record in flight."""
-
     record: Record
     future: Any
     """Of kafka-python; ``value.timestamp``: the time stamp in the topic, epoch ms."""

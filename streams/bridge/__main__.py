@@ -156,7 +156,6 @@ class Output:
             log.info("bridge.counts", extra={"values": {**self._counts, **assembler.counts}})
 
     def end(self) -> None:
-        """Publish the rest."""
         self._publish(self._assembler.flush(time.monotonic(), 0.0))
 
     def _publish(self, messages: Sequence[Message]) -> None:

@@ -37,7 +37,6 @@ def encode_vitals(ring: Ring) -> bytes:
 
 
 def encode_position(ring: Ring, position: int) -> bytes:
-    """Return one position of the ring for all machines."""
     used = len(ring)
     columns: dict[str, NDArray[Any]] = {name: getattr(ring, name)[:used, ..., position].T for name in SLOTS}
     for name, means in ring.classes.items():

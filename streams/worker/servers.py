@@ -42,7 +42,6 @@ class Servers:
         return [await work(self._redis)]
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self._redis.aclose()
 
 

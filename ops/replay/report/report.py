@@ -93,7 +93,6 @@ def tables(results: Sequence[Result], baseline: str) -> list[Table]:
 
 
 def print_report(results: Sequence[Result], baseline: str, screen: Screen) -> None:
-    """Print the tables for a terminal."""
     for one in tables(results, baseline):
         print(f"{one.title}\n{table(one.columns, one.lines, screen)}\n")  # noqa: T201
 

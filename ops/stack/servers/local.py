@@ -194,12 +194,10 @@ class LocalBroker(LocalProcess):
 
     @property
     def brokers(self) -> list[LocalProcess]:
-        """The processes: this one."""
         return [self]
 
 
 def answers_kafka(port: int) -> bool:
-    """Return whether a Kafka broker answers on a port of loopback."""
     return exchange(port, API_VERSIONS, 8)[4:8] == b"\0\0\0\1"
 
 
