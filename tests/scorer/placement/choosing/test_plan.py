@@ -124,6 +124,17 @@ def test_identical_instances_go_where_one_at_a_time_goes(described, asked, count
     order=[0, 1] * 4,
     name="kubernetes",
 )
+@example(
+    described={
+        "machines": [
+            machine(f"m{n}", 4 * (1 + n % 3), 64e9, usage={"cpu": 2.1 * (1 + n % 3) - n / 10, "memory": 1e9 * n})
+            for n in range(12)
+        ]
+    },
+    kinds=[{"cpu": 0.1 + n / 20, "memory": 1e9} for n in range(12)],
+    order=[*range(12), *range(12)],
+    name="windward",
+)
 def test_unlike_instances_go_kind_by_kind_where_one_at_a_time_goes(described, kinds, order, name):
     """A list of unlike instances is placed as singles are, kind by kind; the ledger is as before afterwards."""
     profile = PROFILES.choose(name)
