@@ -43,9 +43,6 @@ from tests.support.in_process import run_command
 from tests.support.pages import eventually, get
 from tests.window_tables import publish, window_table
 
-PATIENT = {"WINDWARD_TIMEOUT": "60"}
-"""A scorer that was started just now answers after more than the usual 5 s where the cores are busy."""
-
 ROOT = Path(__file__).parents[3]
 MACHINES = ["hot", "cold1", "cold2"]
 LOADS = [0.97, 0.2, 0.3]
@@ -54,14 +51,19 @@ LOADS = [0.97, 0.2, 0.3]
 class Fleet:
     """One hot machine with four instances, two cold ones."""
 
-    def __init__(self, wire, names):
-        self.wire, self.names, self.ledger = wire, names, Ledger(wire, names)
+    def __init__(self, url, wire, names):
+        self.url, self.wire, self.names, self.ledger = url, wire, names, Ledger(wire, names)
         publish(wire, names, [window_table(MACHINES, utilization=LOADS, at=time.time() + 60)])
         ids = [f"i{number}" for number in range(4)]
         wanted = [instance_of(Request(id=one, cpu=1.5, memory=1e9), "", 0.0) for one in ids]
         self.ledger.reserve([Wanted(one, 300.0, [Candidate("hot", -1)]) for one in wanted])
         for one in ids:
             self.ledger.confirm(one)
+
+    def command(self, *words, timeout="60"):
+        """Run a command; a scorer that has just started takes more than the usual 5 s where the cores are busy."""
+        where = {"WINDWARD_REDIS_URL": self.url, "WINDWARD_PREFIX": self.names.prefix, "WINDWARD_TIMEOUT": timeout}
+        return run_command(*words, environ=where)
 
     def daemon(self, url, name, wire=None, **more):
         """The rounds of a planner, in this process, that turn when the test says."""
@@ -102,9 +104,9 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet(wire, names):
+def fleet(valkey, wire, names):
     """A hot machine and two cold ones, under a prefix of the test."""
-    return Fleet(wire, names)
+    return Fleet(valkey.url, wire, names)
 
 
 def counted(daemon):
@@ -333,9 +335,8 @@ def answering(fleet, url):
 def test_a_drain_ends_by_the_mover_alone(valkey, fleet, tmp_path):
     """After one command the documented mover empties the machine; a planner leaves those moves on the list."""
     names, run = fleet.names, mover(valkey, fleet.names, tmp_path)
-    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix} | PATIENT
     with answering(fleet, valkey.url):
-        done = run_command("drain", "hot", "--apply", environ=environ)
+        done = fleet.command("drain", "hot", "--apply")
         assert done.returncode == 0, done.stderr
         assert re.search(r"4 targets are reserved until \S+ \S+ \S+; a mover takes the moves off the list", done.stdout)
         assert {machine for machine, _ in where(fleet).values()} == {"hot"}
@@ -382,12 +383,11 @@ def test_a_machine_drains_to_empty_though_room_comes_later_and_the_mover_dies(va
             assert sum(6e9 for one, at in held.items() if cold in at and not one.startswith("i")) <= 64 * 2**30
         return {one: to for one, (machine, to) in held.items() if machine == "hot"}
 
-    command = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix} | PATIENT
     every = ("--drain-s", "0.2", "--every", "0")
     running = [planner_process(valkey.url, names, *every) for _ in range(2)]
     with scorer_process(valkey.url, names), running[0], running[1]:
         eventually(lambda: fleet.wire.one("ZCARD", names.planners))
-        done = run_command("drain", "hot", "--apply", environ=command)
+        done = fleet.command("drain", "hot", "--apply")
         assert done.returncode == 3, done.stderr  # some have no room
         assert subprocess.run(words, cwd=ROOT, env=environ, timeout=60, check=False).returncode == -signal.SIGKILL
         assert len(on_hot()) == 10
@@ -410,16 +410,16 @@ def test_a_machine_drains_to_empty_though_room_comes_later_and_the_mover_dies(va
 
 def test_an_undone_drain_is_not_planned_again(valkey, fleet, wire):
     """No planner asks for it after `--undo`, and a query that was asked before does nothing."""
-    names, environ = fleet.names, {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix} | PATIENT
+    names = fleet.names
     one, two = (
         Drainer(fleet.ledger, Wire({"url": valkey.url}), PlannerSettings(prefix=names.prefix, name=name))
         for name in ("one", "two")
     )
     with answering(fleet, valkey.url):
-        assert run_command("drain", "hot", "--apply", "--ttl-s", "1m", environ=environ).returncode == 0
+        assert fleet.command("drain", "hot", "--apply", "--ttl-s", "1m").returncode == 0
         (before,) = one.due(time.time())
         assert two.due(time.time()) == [], "one has the lease"
-        assert run_command("drain", "--undo", "hot", environ=environ).returncode == 0
+        assert fleet.command("drain", "--undo", "hot").returncode == 0
         assert one.due(time.time()) == []
         wire.one("LPUSH", names.operator_queries, msgspec.json.encode(before))
         reply = eventually(lambda: wire.one("LRANGE", names.reply(before.id), 0, -1))
@@ -430,27 +430,24 @@ def test_an_undone_drain_is_not_planned_again(valkey, fleet, wire):
 
 def test_what_a_planner_proposed_waits_once_when_the_machine_is_drained(valkey, fleet):
     """Two movers would else carry out one move: the drain's message takes the place of the planner's."""
-    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix} | PATIENT
     fleet.daemon(valkey.url, "one", every=0.5).turn(time.time())
     assert len(fleet.waiting) == 2
     with answering(fleet, valkey.url):
-        assert run_command("drain", "hot", "--apply", environ=environ).returncode == 0
+        assert fleet.command("drain", "hot", "--apply").returncode == 0
     assert [each.of_command for each in fleet.waiting] == [True] * 4
 
 
 def test_what_a_command_gave_up_is_not_moved(valkey, fleet, tmp_path):
     """`drain --undo` takes its moves off the list; a move whose reservation ended is taken off by the planner."""
-    names = fleet.names
-    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix} | PATIENT
     with answering(fleet, valkey.url):
         for _ in range(2):  # again: nothing waits twice
-            assert run_command("drain", "hot", "--apply", environ=environ).returncode == 0
+            assert fleet.command("drain", "hot", "--apply").returncode == 0
             assert len(fleet.waiting) == 4
-            assert run_command("drain", "--undo", "hot", environ=environ).returncode == 0
+            assert fleet.command("drain", "--undo", "hot").returncode == 0
             assert not fleet.waiting
-        assert run_command("drain", "hot", "--apply", environ=environ).returncode == 0
+        assert fleet.command("drain", "hot", "--apply").returncode == 0
         given_up = fleet.waiting[0].instance
-        assert run_command("update", given_up, "--cancel-move", environ=environ).returncode == 0
+        assert fleet.command("update", given_up, "--cancel-move").returncode == 0
         one = fleet.daemon(valkey.url, "one", every=0.5)
         one.turn(time.time())
         assert given_up not in {each.instance for each in fleet.waiting if each.of_command}
@@ -459,12 +456,11 @@ def test_what_a_command_gave_up_is_not_moved(valkey, fleet, tmp_path):
 
 def test_moves_of_a_plan_are_on_the_list(valkey, fleet, tmp_path):
     """The mover carries out what the file of wanted instances says."""
-    names, run = fleet.names, mover(valkey, fleet.names, tmp_path)
+    run = mover(valkey, fleet.names, tmp_path)
     wanted = tmp_path / "wanted.json"
     wanted.write_text(json.dumps([{"id": "i0", "cpu": 1.5, "memory": 1e9, "machine": "cold1"}]))
-    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix} | PATIENT
     with answering(fleet, valkey.url):
-        done = run_command("plan", str(wanted), "--apply", environ=environ)
+        done = fleet.command("plan", str(wanted), "--apply")
         assert done.returncode == 0, done.stderr
         assert "a mover takes the moves off the list" in done.stdout
         assert run(1, "exit 0") == ["i0 hot cold1 moved"]
@@ -510,7 +506,6 @@ def test_the_documented_mover(valkey, fleet, tmp_path):
 
 def test_apply_reserves_the_targets(valkey, fleet):
     """A scorer reserves each, and a plan made then counts them; what is not confirmed in time ends, nothing moved."""
-    given = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix, "WINDWARD_TIMEOUT": "60"}
     command = ("rebalance", "--json", "--rest-s", "0", "--moves-max", "2", "--apply")
     follower = Follower(fleet.ledger)
 
@@ -521,23 +516,23 @@ def test_apply_reserves_the_targets(valkey, fleet):
         return {one.id: one.moving.to for one in live if one.moving is not None}
 
     with answering(fleet, valkey.url):
-        done = run_command(*command, environ=given)
+        done = fleet.command(*command)
         assert done.returncode == 0, done.stderr
         moves = json.loads(done.stdout)["moves"]
         assert [move["applied"]["outcome"] for move in moves] == ["reserved"] * 2
         assert held() == {move["id"]: move["target"] for move in moves}
-        again = json.loads(run_command(*command[:-1], environ=given).stdout)
+        again = json.loads(fleet.command(*command[:-1]).stdout)
         assert not {move["id"] for move in moves} & {move["id"] for move in again["moves"]}
         assert again["moved_in_hour"] == 2
         for one in [each for each in follower.view.instances.values() if each.moving is not None]:
             fleet.ledger.cancel_move(one)
-        brief = json.loads(run_command(*command, "--ttl-s", "0.5", environ=given).stdout)["moves"]
+        brief = json.loads(fleet.command(*command, "--ttl-s", "0.5").stdout)["moves"]
         assert [move["applied"]["outcome"] for move in brief] == ["reserved"] * 2
         eventually(lambda: not held())
-        shown = run_command("rebalance", "--rest-s", "0", "--moves-max", "1", "--apply", environ=given).stdout
+        shown = fleet.command("rebalance", "--rest-s", "0", "--moves-max", "1", "--apply").stdout
         assert "1 target is reserved until" in shown
         assert f"windward confirm {next(iter(held()))} --machine" in shown
-    silent = run_command(*command, environ=given | {"WINDWARD_TIMEOUT": "0.2"})
+    silent = fleet.command(*command, timeout="0.2")
     assert (silent.returncode, silent.stdout) == (4, "")
 
 
@@ -635,12 +630,12 @@ def test_a_role_is_proposed_taken_done(valkey, fleet, tmp_path):
 
 def test_apply_puts_an_exchange_on_the_list(valkey, fleet, tmp_path):
     """Once, also when it is applied again; a mover carries it out, and a planner leaves it on the list until then."""
-    names, environ = fleet.names, {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix} | PATIENT
+    names = fleet.names
     shop(fleet, m0="cold1", m1="cold1", m2="cold1", r0="cold2", r1="cold2", r2="cold2")
     one, now_s = fleet.daemon(valkey.url, "one", rule="repair", roles=True), time.time()
     with answering(fleet, valkey.url):
         for _ in range(2):
-            done = run_command("rebalance", "--rule", "repair", "--roles", "--rest-s", "0", "--apply", environ=environ)
+            done = fleet.command("rebalance", "--rule", "repair", "--roles", "--rest-s", "0", "--apply")
             assert (done.returncode, done.stderr) == (0, "")
             assert "1 exchange of roles, without a copy: they are on the list for a mover" in done.stdout
             one.turn(now_s)
