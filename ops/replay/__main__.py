@@ -33,7 +33,7 @@ from ops.replay.traces.formats import read_lives, read_trace
 from ops.replay.traces.openb import Lives
 from ops.replay.traces.trace import Trace, part_of
 from ops.replay.workload import Workload, WorkloadError
-from ops.replay.worlds.workload_file import read_workload, workload_name
+from ops.replay.worlds.workload_file import is_workload, read_workload, workload_name
 from ops.replay.worlds.worlds import Shape, build_world, with_batch, with_roles
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.tables import readable, readable_lines, screen
@@ -71,7 +71,7 @@ def worlds(settings: ReplaySettings, missing: list[str]) -> Iterator[Callable[[]
             span_s = _span_s(settings, path)
             yield lambda path=path, span_s=span_s: _recorded(path, span_s, missing)  # type: ignore[misc]
             continue
-        if path.is_dir():
+        if is_workload(path):
             unique(workload_name(path.name), path)
             yield lambda path=path: read_workload(path)  # type: ignore[misc]
             continue

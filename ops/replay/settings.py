@@ -20,12 +20,12 @@ class ReplaySettings:
     """Compare profiles on the same instances, in simulated time, without a server.
 
     A TRACE is a public load trace or any recording that `windward fleet` plays: worlds are made from its series. A
-    WORKLOAD has instances and a fleet of its own: a folder of instances.csv, usage.csv and machines.csv.
+    WORKLOAD has instances and a fleet of its own: an .npz, or a folder of instances.csv, usage.csv and machines.csv.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward replay TRACE --machines 200 --days 3 --seeds 4",
-        "windward replay WORKLOAD --profile windward --profile mine.toml",
+        "windward replay WORKLOAD.npz --profile windward --profile mine.toml",
         "windward replay --last 7d --profile mine.toml        # on the recording of this fleet",
     )
 

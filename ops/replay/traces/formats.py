@@ -175,3 +175,12 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         raise WorkloadError(f"{path} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # zipfile, zlib and numpy do not document what they raise for a damaged archive
         raise WorkloadError(shortened(f"{path.name}: is no .npz of numpy: {error or type(error).__name__}")) from None
+
+
+def array_names(path: Path) -> list[str]:
+    """Return the names of the arrays of an ``.npz``; none for an unreadable file."""
+    try:
+        with path.open("rb") as file:
+            return list(getattr(np.load(file, allow_pickle=False), "files", ()))
+    except Exception:  # as above; `read_arrays` says what is wrong
+        return []

@@ -1,27 +1,33 @@
-"""A workload as a folder of tables: a recorded fleet (`streams.load_generator.source.recording_file`), with instances.
+"""A workload as a file: a recorded fleet (`streams.load_generator.source.recording_file`), with instances.
 
-``machines.csv``, ``instances.csv`` and ``usage.csv``, each may be ``.gz``; other columns are ignored:
+``.npz`` (numpy), M machines, K instances, T cells of one length:
 
-| column                     | meaning                                                                              |
-|----------------------------|--------------------------------------------------------------------------------------|
-| machine                    | names of the fleet's machines                                                        |
-| cores                      | CPU capacity                                                                         |
-| mem_capacity_mib           | optional: memory; it is not measured unless every machine has some                   |
-| labels                     | of machines and of instances, optional: text ``key=value,key=value``                 |
-| instance                   | names of the instances                                                               |
-| asked_cores, asked_mem_mib | requests; memory is optional; a given 0 differs from no amount                       |
-| start_s, end_s             | when it starts and ends, in the time of ``ts``; what started before is placed at     |
-|                            | the beginning; no end: it runs on                                                    |
-| kind                       | optional: text                                                                       |
-| priority_class             | optional: text; prod where it is empty                                               |
-| expected_cores,            | optional: expected usage given by the deployer                                       |
-| expected_mem_mib           |                                                                                      |
-| ts                         | of usage: start of a cell in s; epoch seconds if after 2001; one cell alone is 300 s |
-| cpu_cores, mem_mib         | usage in cores, in MiB, one line an instance and cell, in any order; where there is  |
-|                            | no line the last one holds, the first one before it; 0 where there is none           |
+| array                      | shape  | meaning                                                                     |
+|----------------------------|--------|-----------------------------------------------------------------------------|
+| machine                    | [M]    | names of the fleet's machines                                               |
+| cores                      | [M]    | CPU capacity                                                                |
+| mem_capacity_mib           | [M]    | optional: memory; it is not measured unless every machine has some          |
+| machine_labels             | [M]    | optional: text ``key=value,key=value``                                      |
+| ts or slot_s               | [T]    | start of each cell in s, evenly spaced; epoch seconds if after 2001; one    |
+|                            |        | cell alone is 300 s long                                                    |
+| instance                   | [K]    | names of the instances                                                      |
+| asked_cores, asked_mem_mib | [K]    | requests; memory is optional; a given 0 differs from no amount              |
+| start_s, end_s             | [K]    | when it starts and ends, in the time of ``ts``; what started before is       |
+|                            |        | placed at the beginning; no end, NaN: it runs on                            |
+| kind, labels               | [K]    | optional: text; labels as above                                             |
+| priority_class             | [K]    | optional: text; prod where it is empty                                      |
+| expected_cores,            | [K]    | optional: expected usage given by the deployer, NaN without                 |
+| expected_mem_mib           |        |                                                                             |
+| cpu_cores, mem_mib         | [K, T] | usage in cores, in MiB; NaN where there is no sample: the last one holds,   |
+|                            |        | the first one before it; 0 where there is none                              |
+| fill_s                     | []     | optional: history at the beginning, shown apart                             |
+
+A folder holds the same: ``machines.csv`` and ``instances.csv`` with the columns above, and ``usage.csv`` with
+``instance,ts,cpu_cores`` and optionally ``mem_mib``, one line an instance and cell, in any order; each may be ``.gz``.
+Other arrays and columns are ignored.
 
 Cells longer than a minute become minutes by a stated random rule, `ops.replay.worlds.minutes`; capacity bounds them.
-Errors name file, column and row; rows count from the header, which is row 1.
+Errors name file, column and row; rows of a table count from its header, which is row 1; those of an array from 1.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ops.replay.traces.formats import array_names, read_arrays
 from ops.replay.traces.tables import Table, read_table
 from ops.replay.traces.trace import filled
 from ops.replay.workload import CELLS_MAX, MINUTE_S, ORIGIN_S, Usage, Workload, WorkloadError, row_of
@@ -41,14 +48,14 @@ from scorer.snapshot.arrays import Bools, Floats, Integers
 Where = Callable[[str, int], str]
 """Returns the place of a value as text, from its column and its position there."""
 
-COLUMNS = {
-    "machines": ("machine", "cores", "mem_capacity_mib", "machine_labels"),
-    "instances": (
-        "instance", "asked_cores", "asked_mem_mib", "start_s", "end_s", "kind", "labels", "priority_class",
-        "expected_cores", "expected_mem_mib",
-    ),
+ARRAYS = {
+    "machine": "M", "cores": "M", "mem_capacity_mib": "M", "machine_labels": "M",
+    "ts": "T", "slot_s": "T",
+    "instance": "K", "asked_cores": "K", "asked_mem_mib": "K", "start_s": "K", "end_s": "K", "kind": "K", "labels": "K",
+    "priority_class": "K", "expected_cores": "K", "expected_mem_mib": "K",
+    "cpu_cores": "KT", "mem_mib": "KT", "fill_s": "",
 }  # fmt: skip
-"""The columns that are read; others are ignored. The labels of machines have a name of their own here."""
+"""The arrays of an ``.npz`` with their axes; other arrays are ignored."""
 TEXTS = {"machine", "machine_labels", "instance", "kind", "labels", "priority_class"}
 """The columns of text; the others are numbers."""
 TABLES = {
@@ -87,13 +94,22 @@ NUMBERS = {
 
 
 def array_of(table: str, column: str) -> str:
-    """Return the name here of a column of machines or instances; "" for any other column, which is ignored.
+    """Return the name of the array for a column of machines or instances; "" for any other column, which is ignored.
 
     >>> array_of("machines", "labels"), array_of("instances", "labels"), array_of("instances", "machine")
     ('machine_labels', 'labels', '')
     """
     name = "machine_labels" if (table, column) == ("machines", "labels") else column
-    return name if name in COLUMNS[table] else ""
+    return name if ARRAYS.get(name) == {"machines": "M", "instances": "K"}[table] else ""
+
+
+def in_arrays(source: str) -> Where:
+    """Return the places of values in an ``.npz``, for errors: rows of its arrays count from 1.
+
+    >>> in_arrays("mine.npz")("cores", 0)
+    'mine.npz: cores, row 1'
+    """
+    return lambda column, position: f"{source}: {column}, row {position + 1}"
 
 
 def in_tables(source: str, files: Mapping[str, str]) -> Where:
@@ -104,10 +120,30 @@ def in_tables(source: str, files: Mapping[str, str]) -> Where:
     """
 
     def where(column: str, position: int) -> str:
-        table = "machines" if column in COLUMNS["machines"] else "instances"
+        table = "machines" if ARRAYS[column] == "M" else "instances"
         return f"{source}/{files[table]}: {column.removeprefix('machine_')}, row {position + 2}"
 
     return where
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], source: str) -> None:
+    """Refuse arrays that are missing, have another shape, or have text in place of numbers. Raises WorkloadError."""
+    for name in (*TABLES["machines"], *TABLES["instances"], "cpu_cores"):
+        if name not in arrays:
+            raise WorkloadError(f"{source}: has no {name}")
+    if "ts" not in arrays and "slot_s" not in arrays:
+        raise WorkloadError(f"{source}: has neither ts nor slot_s")
+    cells = arrays["ts"] if "ts" in arrays else arrays["slot_s"]
+    sizes = {"M": np.size(arrays["machine"]), "K": np.size(arrays["instance"]), "T": np.size(cells)}
+    for name, axes in ARRAYS.items():
+        if name not in arrays:
+            continue
+        expected = tuple(sizes[axis] for axis in axes)
+        if np.shape(arrays[name]) != expected:
+            raise WorkloadError(f"{source}: {name}: has the shape {np.shape(arrays[name])}, expected {expected}")
+        kind = arrays[name].dtype
+        if name not in TEXTS and kind.kind not in "iuf":
+            raise WorkloadError(f"{source}: {name}: expected numbers, got {'text' if kind.kind in 'SU' else kind}")
 
 
 def check_columns(arrays: Mapping[str, NDArray[Any]], where: Where) -> None:
@@ -177,6 +213,11 @@ ON_GRID = 0.01
 """How far the time of a cell may be from its place, in cells."""
 
 
+def is_workload(path: Path) -> bool:
+    """Return whether a path is a workload rather than a trace: a folder, or an ``.npz`` with instances."""
+    return path.is_dir() or (path.name.endswith(".npz") and "instance" in array_names(path))
+
+
 def workload_name(source: str) -> str:
     """Return the workload's name: that of the file or folder, up to the first dot."""
     return source.partition(".")[0]
@@ -184,16 +225,22 @@ def workload_name(source: str) -> str:
 
 def read_workload(path: Path) -> Workload:
     """Return the workload; raises WorkloadError naming file, column and row."""
-    arrays, where = read_folder(path)
-    return build(arrays, path.name, where)
+    if path.is_dir():
+        arrays, where = read_folder(path)
+        return build(arrays, path.name, where)
+    return build(read_arrays(path), path.name)
 
 
-def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where) -> Workload:
-    """Return the workload in named columns; raises WorkloadError naming the place by ``where``."""
-    if not len(arrays["machine"]):
-        raise WorkloadError(f"{source}: machine: there are no machines")
-    starts_s = arrays["ts"]
-    begin_s, cell_s = float(starts_s[0]), float(starts_s[1] - starts_s[0]) if len(starts_s) > 1 else 300.0
+def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where | None = None) -> Workload:
+    """Return the workload in named arrays; raises WorkloadError naming the place by ``where``."""
+    where = where or in_arrays(source)
+    check_arrays(arrays, source)
+    for name in ("machine", "instance"):
+        if not len(arrays[name]):
+            raise WorkloadError(f"{source}: {name}: there are no {name}s")
+    check_columns(arrays, where)
+    starts_s = np.asarray(arrays["ts"] if "ts" in arrays else arrays["slot_s"], np.float64)
+    begin_s, cell_s = _cells(starts_s, source)
     machines, instances = arrays["machine"], arrays["instance"]
     minutes = _minutes(len(starts_s), cell_s, max(len(machines), len(instances)), source)
     start_s = np.asarray(arrays["start_s"], np.float64) - begin_s
@@ -211,7 +258,10 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where) -> Work
     if not running.any():
         raise WorkloadError(f"{source}: instance: none runs after the first cell of ts begins")
     order = np.flatnonzero(running)[np.argsort(start[running], kind="stable")]
-    usage = _usage(arrays, cell_s, capacity, order)
+    usage = _usage(arrays, source, cell_s, capacity, order)
+    fill_s = float(arrays.get("fill_s", 0.0))
+    if not 0 <= fill_s <= TIME_MAX_S:
+        raise WorkloadError(f"{source}: fill_s: expected 0 or more seconds, got {fill_s:g}")
     return Workload(
         name=workload_name(source),
         machines=[str(name) for name in machines],
@@ -223,6 +273,7 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where) -> Work
         life=life[order],
         usage=usage,
         minutes=minutes,
+        fill_minutes=min(int(fill_s // MINUTE_S), minutes - 1),
         origin_s=int(begin_s) // MINUTE_S * MINUTE_S if begin_s >= EPOCH_S_MIN else ORIGIN_S,
         machine_labels=labels_of(arrays, "machine_labels", where),
         kinds=[str(arrays["kind"][k]) for k in order] if "kind" in arrays else (),
@@ -230,6 +281,22 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where) -> Work
         classes=[given[k] for k in order] if (given := classes_of(arrays, where)) else (),
         expected=_expected(arrays)[:, order] if _expected(arrays).shape[1] else _expected(arrays),
     )
+
+
+def _cells(starts_s: Floats, source: str) -> tuple[float, float]:
+    """Return when the first cell begins and how long each is."""
+    wrong = ~(np.abs(starts_s) <= TIME_MAX_S)
+    if wrong.any():
+        raise WorkloadError(f"{source}: ts, row {row_of(wrong)}: expected a time of at most {TIME_MAX_S:g} s")
+    if not starts_s.size:
+        raise WorkloadError(f"{source}: ts: there are no cells")
+    steps_s = np.diff(starts_s)
+    if not steps_s.size:
+        return float(starts_s[0]), 300.0
+    uneven = ~np.isclose(steps_s, steps_s[0]) | (steps_s <= 0)
+    if uneven.any():
+        raise WorkloadError(f"{source}: ts, row {row_of(uneven) + 1}: the times are not evenly spaced")
+    return float(starts_s[0]), float(steps_s[0])
 
 
 def _minutes(cells: int, cell_s: float, rows: int, source: str) -> int:
@@ -242,7 +309,7 @@ def _minutes(cells: int, cell_s: float, rows: int, source: str) -> int:
     return minutes
 
 
-def _usage(arrays: Mapping[str, NDArray[Any]], cell_s: float, capacity: Floats, order: Any) -> Usage:
+def _usage(arrays: Mapping[str, NDArray[Any]], source: str, cell_s: float, capacity: Floats, order: Any) -> Usage:
     """Return the usage by minute; random values inside longer cells are the same for the same file."""
     values: list[NDArray[np.float32] | None] = []
     length = 0
@@ -252,7 +319,13 @@ def _usage(arrays: Mapping[str, NDArray[Any]], cell_s: float, capacity: Floats, 
         if name not in arrays or np.isnan(capacity[resource]).all():
             values.append(None)
             continue
-        cells = arrays[name][order]
+        with np.errstate(over="ignore"):
+            cells = np.asarray(arrays[name], np.float32)[order]
+        wrong = (cells < 0) | (cells > AMOUNT_MAX)
+        if wrong.any():
+            row, cell = np.argwhere(wrong)[0]
+            place = f"{source}: {name}, row {order[row] + 1}, cell {cell + 1}"
+            raise WorkloadError(f"{place}: expected from 0 to {AMOUNT_MAX:g}, got {cells[row, cell]:g}")
         cells = np.nan_to_num(filled(cells), nan=0.0) * np.float32(unit)
         readings = minute_readings(cells, cell_s, generator, most=float(np.nanmax(capacity[resource])))
         values.append(readings.reshape(-1))
@@ -275,7 +348,10 @@ def _expected(arrays: Mapping[str, NDArray[Any]]) -> Floats:
 
 
 def read_folder(path: Path) -> tuple[dict[str, NDArray[Any]], Where]:
-    """Return the columns, usage as [K, T], and for each value its place in the tables; raises WorkloadError."""
+    """Return the arrays of the equivalent ``.npz``, and for each value its place in the tables.
+
+    Raises WorkloadError.
+    """
     if not any(path.glob("*.csv*")):
         files = ", ".join(f"{name}.csv" for name in TABLES)
         raise WorkloadError(f"{path.name}: is neither a workload ({files}) nor a recording")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ops.replay.workload import WorkloadError
-from ops.replay.worlds.workload_file import build, read_workload
+from ops.replay.worlds.workload_file import build, is_workload, read_workload
 from schemas.resources import CPU, MEMORY
 
 TABLES = {
@@ -30,6 +30,7 @@ def folder(at, **changed):
 def test_a_folder_of_tables_is_a_workload(tmp_path):
     """Amounts, times, labels and usage are those of the tables."""
     path = folder(tmp_path / "mine")
+    assert is_workload(path)
     found = read_workload(path)
     assert list(found.machines) == ["m1", "m2"]
     assert found.capacity[[CPU, MEMORY]].tolist() == [[8.0, 16.0], [2.0**30, 2.0**31]]
@@ -50,10 +51,17 @@ def test_an_instance_may_have_a_class(tmp_path):
     assert found.lower.tolist() == [False, True]
 
 
-def test_expected_use_goes_into_the_request(tmp_path):
-    table = HEAD + ",expected_cores\nweb,1,0,60,0.5\ndb,1,0,9,\n"
-    found = read_workload(folder(tmp_path / "mine", instances=table))
-    assert [found.request(each).expected for each in (0, 1)] == [{"cpu": 0.5}, {}]
+def test_arrays_hold_the_same(tmp_path):
+    """An ``.npz`` with instances is a workload; expected use goes into the request."""
+    path = tmp_path / "mine.npz"
+    np.savez(
+        path, machine=["m1"], cores=[8.0], ts=np.arange(3) * 60.0, instance=["a"], asked_cores=[1.0], start_s=[0.0],
+        end_s=[180.0], cpu_cores=[[0.1, 0.2, 0.3]], expected_cores=[0.5],
+    )  # fmt: skip
+    assert is_workload(path)
+    found = read_workload(path)
+    assert found.usage.of(0, CPU, 0, 3) == pytest.approx([0.1, 0.2, 0.3])
+    assert found.request(0).expected == {"cpu": 0.5}
 
 
 def test_the_shortest_step_is_the_length_of_a_cell(tmp_path):
@@ -70,14 +78,10 @@ def test_an_instance_without_an_end_runs_on(tmp_path):
     found = read_workload(folder(tmp_path / "mine", instances=HEAD + "\nweb,1,0,\ndb,1,300,600\n"))
     assert found.life[0] > found.minutes
     assert found.life[1] == 5
-    late_s = 1_700_000_000
-    late = read_workload(
-        folder(
-            tmp_path / "late",
-            instances=f"{HEAD}\nweb,1,{late_s},\ndb,1,{late_s},{late_s + 60}\n",
-            usage="instance,ts,cpu_cores\n" + "".join(f"web,{late_s + 60 * cell},1\n" for cell in range(3)),
-        )
-    )
+    late_s = 1.7e9
+    np.savez(tmp_path / "late.npz", **arrays(ts=late_s + np.arange(3) * 60.0, start_s=[late_s] * 2,
+                                             end_s=[np.nan, late_s + 60.0]))  # fmt: skip
+    late = read_workload(tmp_path / "late.npz")
     assert late.life[0] > late.minutes
     assert late.life[1] == 1
 
@@ -126,8 +130,6 @@ def test_a_given_zero_differs_from_no_amount(tmp_path):
          "mine/instances.csv: has no column instance"),
         ("instances", HEAD + ",labels\nweb,1,0,60,zone\ndb,1,0,9,\n",
          "mine/instances.csv: labels, row 2: expected key=value,key=value, got 'zone'"),
-        ("instances", HEAD + ",labels\nweb,1,0,60,=\ndb,1,0,9,x\n",
-         "mine/instances.csv: labels, row 2: expected key=value,key=value, got '='"),
         ("instances", HEAD + ",priority_class\nweb,1,0,60,\ndb,1,0,9,gold\n",
          "mine/instances.csv: priority_class, row 3: expected prod, mid, batch, free, got 'gold'"),
         ("usage", "instance,ts,cpu_cores\ncache,0,1\n",
@@ -182,6 +184,31 @@ def arrays(**changed):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"cores": ["a"]}, "cores: expected numbers, got text"),
+        ({"cpu_cores": np.full((2, 3), 1j)}, "cpu_cores: expected numbers, got complex128"),
+        ({"cpu_cores": np.ones((3, 2))}, "cpu_cores: has the shape (3, 2), expected (2, 3)"),
+        ({"machine": "m"}, "machine: has the shape (), expected (1,)"),
+        ({"ts": np.zeros((3, 1))}, "ts: has the shape (3, 1), expected (3,)"),
+        ({"ts": [0.0, 60.0, np.nan]}, "ts, row 3: expected a time of at most 1e+11 s"),
+        ({"ts": [0.0, 60.0, 90.0]}, "ts, row 3: the times are not evenly spaced"),
+        ({"ts": [0.0, -60.0, -120.0]}, "ts, row 2: the times are not evenly spaced"),
+        ({"ts": [], "cpu_cores": np.ones((2, 0))}, "ts: there are no cells"),
+        ({"fill_s": np.nan}, "fill_s: expected 0 or more seconds, got nan"),
+        ({"fill_s": [1.0, 2.0]}, "fill_s: has the shape (2,), expected ()"),
+        ({"cpu_cores": np.full((2, 3), 1e38)}, "cpu_cores, row 1, cell 1: expected from 0 to 1e+09, got 1e+38"),
+        ({"labels": ["=", "x"]}, "labels, row 1: expected key=value,key=value, got '='"),
+    ],
+)
+def test_a_wrong_array_is_told_where(tmp_path, changed, message):
+    np.savez(tmp_path / "mine.npz", **arrays(**changed))
+    with pytest.raises(WorkloadError) as caught:
+        read_workload(tmp_path / "mine.npz")
+    assert str(caught.value) == f"mine.npz: {message}"
+
+
 def test_other_columns_are_ignored(tmp_path):
     """Also those of another table; a mark of the encoding and empty lines at the end are none."""
     path = folder(
@@ -193,19 +220,23 @@ def test_other_columns_are_ignored(tmp_path):
     assert (list(found.machines), list(found.instances), found.minutes) == (["m1"], ["web", "db"], 20)
 
 
+@pytest.mark.parametrize("raw", [b"", b"PK\x03\x04garbage"])
+def test_a_damaged_file_is_no_workload(tmp_path, raw):
+    (tmp_path / "mine.npz").write_bytes(raw)
+    assert not is_workload(tmp_path / "mine.npz")
+    with pytest.raises(WorkloadError, match=r"^mine.npz: is no .npz of numpy: "):
+        read_workload(tmp_path / "mine.npz")
+
+
 WORDS = st.text(max_size=6) | st.sampled_from(["batch", "free", "Batch", "prod ", "", "a=b", "\x00", "=", "mid"])
 
 
-@given(priority_class=st.lists(WORDS, min_size=2, max_size=2), kind=st.lists(WORDS, min_size=2, max_size=2))
+@given(priority_class=st.lists(WORDS, min_size=2, max_size=3), kind=st.lists(WORDS, min_size=2, max_size=2))
 def test_whatever_the_words_are_it_is_a_workload_or_one_error(priority_class, kind):
     """Each instance that is read has a request of one of the classes; else the message names file and column."""
     given = arrays(priority_class=priority_class, kind=kind)
     try:
-        found = build(
-            {name: np.array(value) for name, value in given.items()},
-            "mine",
-            lambda column, at: f"mine: {column}, row {at}",
-        )
+        found = build({name: np.array(value) for name, value in given.items()}, "mine")
     except WorkloadError as error:
         assert str(error).startswith("mine: priority_class")
     else:
