@@ -87,3 +87,13 @@ def test_users_and_folders_are_made_in_an_empty_root(tmp_path):
     done = subprocess.run(tmpfiles, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "etc/windward/secrets").stat().st_mode & 0o777 == 0o700
+
+
+def test_finding_instances_by_environment_takes_one_capability():
+    """The drop-in of the agent gives that and nothing else; the unit itself has none."""
+    added = service("windward-agent-instances.conf")
+    assert added == {
+        "AmbientCapabilities": "CAP_SYS_PTRACE", "CapabilityBoundingSet": "CAP_SYS_PTRACE", "PrivateUsers": "no",
+    }  # fmt: skip
+    unit = service("windward-agent.service")
+    assert (unit["CapabilityBoundingSet"], unit["PrivateUsers"]) == ("", "yes")

@@ -14,7 +14,7 @@ from schemas.messages.sample import InstanceMeans
 from streams.agent.collectors.disk import DiskLine, is_physical, parse_disks
 from streams.agent.instances.cgroup import find_root, pids, read_cgroup
 from streams.agent.instances.counters import Counters, Totals, busiest_disk, means_of, rest, together
-from streams.agent.instances.finders import PidFile, main_processes
+from streams.agent.instances.finders import Command, Environment, PidFile, Port, main_processes
 from streams.agent.instances.processes import counters_of, groups_of, read_processes, with_children
 from streams.agent.instances.units import find_instances, vendor_units
 
@@ -78,7 +78,7 @@ class Found:
     pods_only: bool = False
     """Whether pods alone are instances, among the other control groups."""
     pid_files: tuple[PidFile, ...] = ()
-    commands: tuple[re.Pattern[str], ...] = ()
+    others: tuple[Command | Environment | Port, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -181,14 +181,14 @@ class Meter:
     def _processes(self, groups: dict[str, list[Path]]) -> dict[str, Counters]:
         """Return the instances found by their processes; remove the control groups of these from ``groups``."""
         found = self._found
-        if not found.pid_files and not found.commands:
+        if not found.pid_files and not found.others:
             return {}
         try:
             processes = read_processes(found.root)
         except OSError:
             self._troubles["unreadable"] += 1
             return {}
-        mains = main_processes(found.root, processes.values(), found.pid_files, found.commands)
+        mains = main_processes(found.root, processes.values(), found.pid_files, found.others)
         members = with_children(mains, processes)
         inside, root = groups_of(found.root, mains), self._root() or found.root
         for instance_id, paths in list(groups.items()):

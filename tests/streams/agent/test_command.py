@@ -124,6 +124,8 @@ WRONG = [
     pytest.param(["--instance-command", "redis"], "instance_command", id="command without a group"),
     pytest.param(["--instance-pid-file", "/run/a.pid"], "instance_pid_file", id="pid file without an id"),
     pytest.param(["--instance-pid-file", "a=b.pid"], "instance_pid_file", id="pid file of no place"),
+    pytest.param(["--instance-environ", "A=B"], "instance_environ", id="no variable"),
+    pytest.param(["--instance-port", "redis"], "instance_port", id="port nowhere"),
     pytest.param(["--metrics-port", "70000"], "metrics_port", id="no such port"),
     pytest.param(["--kafka", "nowhere"], "kafka", id="broker without a port"),
     pytest.param(["--kafka-security", "SASL_SSL"], "kafka_sasl_username", id="SASL without a user"),

@@ -1,13 +1,16 @@
-"""Processes as ``/proc`` shows them; an instance's main process: by pid file or command line."""
+"""Processes as ``/proc`` shows them; an instance's main process: by pid file, command line, environment or port."""
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from streams.agent.instances.finders import PidFile, main_processes
+import pytest
+
+from streams.agent.instances.finders import Command, Environment, PidFile, Port, listening, main_processes
 from streams.agent.instances.processes import (
     PAGE_BYTES,
     TICKS_HZ,
@@ -19,8 +22,8 @@ from streams.agent.instances.processes import (
 )
 
 
-def mains(tree, *commands, files=()):
-    return main_processes(tree.root, read_processes(tree.root).values(), files, commands)
+def mains(tree, *finders, files=()):
+    return main_processes(tree.root, read_processes(tree.root).values(), files, finders)
 
 
 def test_pid_files(tree):
@@ -41,28 +44,61 @@ def test_command_lines(tree):
     tree.process(10, command="/usr/bin/redis-server 0.0.0.0:7001")
     tree.process(11, command="/usr/bin/redis-server 0.0.0.0:7002")
     tree.process(12, command="vi redis.conf")
-    assert mains(tree, re.compile(r"redis-server .*:(\d+)")) == {10: "7001", 11: "7002"}
-    assert mains(tree, re.compile("vi( ).*")) == {}
+    assert mains(tree, Command(re.compile(r"redis-server .*:(\d+)"))) == {10: "7001", 11: "7002"}
+    assert mains(tree, Command(re.compile("vi( ).*"))) == {}
+
+
+def test_environments(tree):
+    """The variable itself, not one whose name ends like it."""
+    tree.process(10, environ="PATH=/bin INSTANCE=redis-1")
+    tree.process(11, environ="MY_INSTANCE=redis-2")
+    assert mains(tree, Environment("INSTANCE")) == {10: "redis-1"}
 
 
 def test_a_pid_file_comes_first(tree):
     (tree.root / "a.pid").write_text("10")
-    tree.process(10, command="redis-server :1")
-    tree.process(11, command="redis-server :2")
-    commands = (re.compile(r":(\d)"), re.compile(r"(server)"))
-    assert mains(tree, *commands, files=(PidFile("/a.pid", "first"),)) == {10: "first", 11: "2"}
+    tree.process(10, command="redis-server :1", environ="I=second")
+    tree.process(11, command="redis-server :2", environ="I=third")
+    finders = (Command(re.compile(r":(\d)")), Environment("I"))
+    assert mains(tree, *finders, files=(PidFile("/a.pid", "first"),)) == {10: "first", 11: "2"}
 
 
-def test_a_real_process_is_found_by_its_command():
-    """On the real ``/proc``."""
-    code = "import sys; print(1, flush=True); sys.stdin.read()"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", code, f"--instance=db-{os.getpid()}"], **pipes) as child:
-        child.stdout.readline()
-        processes = read_processes(Path("/"))
-        found = main_processes(Path("/"), [processes[child.pid]], (), [re.compile(r"--instance=(\S+)")])
-        child.stdin.close()
-    assert found == {child.pid: f"db-{os.getpid()}"}
+def test_sockets_that_listen():
+    text = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1B59 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1 0 100 0 0 10 0
+   1: 0100007F:1B5A 0100007F:9999 01 00000000:00000000 00:00000000 00000000     0        0 4243 1 0 20 4 30 10 -1
+"""
+    assert listening(text) == {"4242": 7001}
+
+
+def test_a_real_process_is_found_by_command_environment_and_port():
+    """On the real ``/proc``: a process of our own user, so that no privilege is asked for."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        code = "import sys; print(1, flush=True); sys.stdin.read()"
+        command = [sys.executable, "-c", code, f"--instance=db-{port}"]
+        environ = {**os.environ, "WINDWARD_TEST_INSTANCE": f"env-{port}"}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen(command, env=environ, pass_fds=[server.fileno()], **pipes) as child:
+            child.stdout.readline()
+            processes = read_processes(Path("/"))
+            alone = {child.pid: processes[child.pid]}
+            found = [
+                main_processes(Path("/"), alone.values(), (), [finder])
+                for finder in (
+                    Command(re.compile(r"--instance=(\S+)")), Environment("WINDWARD_TEST_INSTANCE"), Port("p-{port}"),
+                )
+            ]  # fmt: skip
+            child.stdin.close()
+    assert found == [{child.pid: f"db-{port}"}, {child.pid: f"env-{port}"}, {child.pid: f"p-{port}"}]
+
+
+@pytest.mark.parametrize("path", ["/proc/net/tcp", "/proc/net/tcp6"])
+def test_the_real_table_of_sockets_is_read(path):
+    if Path(path).exists():
+        assert all(0 < port < 65_536 for port in listening(Path(path).read_text()).values())
 
 
 def test_a_process_with_a_hard_name_is_read(tree):

@@ -32,13 +32,14 @@ class Tree:
         (self.root / folder).mkdir(parents=True, exist_ok=True)
         (self.root / folder / name).write_text("[Service]\n")
 
-    def process(self, pid, parent=1, *, cpu_ticks=0, pages=10, start=0, command="sleep 1", group=""):
+    def process(self, pid, parent=1, *, cpu_ticks=0, pages=10, start=0, command="sleep 1", group="", environ=""):
         """Add or change a process; its name has what a parser trips over."""
         folder = self.root / "proc" / str(pid)
         folder.mkdir(parents=True, exist_ok=True)
         fields = ["S", parent, *[0] * 9, cpu_ticks, 0, 0, 0, 20, 0, 1, 0, start or pid, 0, pages, *[0] * 20]
         (folder / "stat").write_text(f"{pid} (a (b) c) {' '.join(map(str, fields))}\n")
         (folder / "cmdline").write_bytes(command.replace(" ", "\0").encode() + b"\0")
+        (folder / "environ").write_bytes(environ.replace(" ", "\0").encode() + b"\0")
         (folder / "cgroup").write_text(f"1:name=systemd:/\n0::/{group}\n")
 
     def network(self, pid, received, sent):
