@@ -175,8 +175,7 @@ def pages_of(processes: Mapping[str, Mapping[str, Process]], names: Container[st
 
 def _page(one: Process, page: str, names: Container[str]) -> str:
     try:
-        base = own_page(one)
-        if base is None:
+        if (base := own_page(one)) is None:
             return "its address is not one of its own host: it was not asked\n"
         parts, until_s = urlsplit(base), time.monotonic() + _PAGE_S
         made = http_connection(parts.netloc, None, _PAGE_S, lambda: until_s, tls=parts.scheme == "https")
@@ -186,11 +185,9 @@ def _page(one: Process, page: str, names: Container[str]) -> str:
             text = answer.read(_PAGE_BYTES)
         if answer.status not in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):  # no redirect is followed
             return f"not read: status {answer.status}\n"
-        return (
-            series_of(text.decode(errors="replace"))
-            if page == "metrics"
-            else as_json(numbers_of(read_json(text), names))
-        )
+        if page == "metrics":
+            return series_of(text.decode(errors="replace"))
+        return as_json(numbers_of(read_json(text), names))
     except (OSError, ValueError, HTTPException) as error:
         return f"not read: {type(error).__name__}\n"
 

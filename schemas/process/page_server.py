@@ -222,11 +222,6 @@ class PageServer:
             return False
         return self._thread.is_alive()
 
-    @property
-    def unsent_bytes(self) -> int:
-        """The bytes of answers that no reader has taken yet."""
-        return self._server.unsent_bytes()
-
     def stop(self) -> None:
         self._server.task_dispatcher.shutdown(timeout=1)
         if self._thread.is_alive():

@@ -78,34 +78,27 @@ def changes(seen: Iterable[tuple[str, Pod]], records: Mapping[str, Instance], ho
     ``records``: the ledger's records with the ids of these pods. The reservation of an ended pod is released, too.
     """
     live = {name: one for name, one in records.items() if one.state in LIVE}
-    running: list[Pod] = []
-    ours: dict[str, Instance] = {}
+    ours, found = dict[str, Instance](), dict[str, Instance]()
+    kept, refused = set[str](), dict[str, str]()
     for kind, pod in {pod.metadata.uid: (kind, pod) for kind, pod in seen}.values():
-        ended = kind == "DELETED" or pod.status.phase in ENDED
-        if ended or is_running(pod):
-            running += [] if ended else [pod]
-            of_pod = {name: live[name] for name in ids_of(pod) if name in live}
-            ours |= {name: one for name, one in of_pod.items() if _is_ours(one, how) and _may_be(pod, name, one)}
-    return _changes(running, live, ours, how)
-
-
-def _changes(
-    running: Iterable[Pod], live: Mapping[str, Instance], ours: Mapping[str, Instance], how: Reading
-) -> Changes:
-    found: dict[str, Instance] = {}
-    kept: set[str] = set()
-    refused: dict[str, str] = {}
-    for pod in running:
-        free = [name for name in ids_of(pod) if name not in found and name not in kept]
-        names = [name for name in free if name not in live or (name in ours and _may_be(pod, name, live[name]))]
+        ended, about = kind == "DELETED" or pod.status.phase in ENDED, pod.metadata
+        if not ended and not is_running(pod):
+            continue
+        there = {name: live[name] for name in ids_of(pod) if name in live}
+        mine = {name: one for name, one in there.items() if _is_ours(one, how) and _may_be(pod, name, one)}
+        ours |= mine
+        if ended:
+            continue
+        free = [name for name in ids_of(pod) if name in mine or name not in live]
+        names = [name for name in free if name not in found and name not in kept]
         if not names:
-            refused[pod.metadata.uid] = "its id is that of an instance which is not of this cluster"
+            refused[about.uid] = "its id is that of an instance which is not of this cluster"
             continue
         try:
             found[names[0]] = instance(pod, names[0], how)
         except (Rejected, ValueError) as error:
-            refused[pod.metadata.uid] = str(error)
-            kept |= ours.keys() & names  # it runs: what the ledger has of it stays
+            refused[about.uid] = str(error)
+            kept |= mine.keys() & names  # it runs: what the ledger has of it stays
     compared = {name: one for name, one in ours.items() if name not in kept}
     return Changes(difference(compared, list(found.values()), reservations=True), refused, found.keys() | kept)
 

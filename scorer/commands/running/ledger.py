@@ -93,15 +93,11 @@ def _check(settings: CheckSettings) -> int:
         if not settings.repair:
             found = Check(ledger).run()
         else:
-            head = ledger.mend_head()
             lease = Lease(ledger, "check", f"{socket.gethostname()}-{os.getpid()}-repair", _LEASE_S)
             if (number := lease.take()) is None:
                 raise WindwardError("ABORTED", "another check is running: try again in a minute")
             try:
                 found = mend(ledger, number)
-                found = dataclasses.replace(
-                    found, differences=head + found.differences, repaired=found.repaired + len(head)
-                )
             except PermissionError as error:
                 raise WindwardError("ABORTED", str(error)) from None
             LastCheck(ledger).write(found)

@@ -107,8 +107,9 @@ class Binder:
             return
         if node or refused:
             self.release(reserved)
-        if node:
-            self._reserve_there(wanted, node)
+        if node:  # whatever the limits
+            with suppress(*AWAY, UnknownFormat, redis.ResponseError):  # `windward pods` confirms it
+                self._try(wanted._replace(candidates=[Candidate(node, -1)]))
             why = f"it is bound to {node}"
         raise Refused("api", why)
 
@@ -147,11 +148,6 @@ class Binder:
         if node := self._pod(args).spec.node_name:
             raise Refused("pod", f"it is bound to {node}")
         self._ledger.release(held.id, generation=held.generation)
-
-    def _reserve_there(self, wanted: Wanted, node: str) -> None:
-        """Reserve a pod on its node without regard to limits; `windward pods` confirms it."""
-        with suppress(*AWAY, UnknownFormat, redis.ResponseError):
-            self._try(wanted._replace(candidates=[Candidate(node, -1)]))
 
     def _try(self, wanted: Wanted) -> Outcome:
         """Reserve once; if an instance that is no pod has the uid as its id, under the pod's own id."""

@@ -239,11 +239,11 @@ class Check:
 
 
 def mend(ledger: Ledger, number: int) -> Checked:
-    """Check and repair under the lease `check`; return the differences, and the number of repaired ones.
+    """Check and repair under the lease `check`, the head first; return what differed, and how many are repaired.
 
     Raises PermissionError when the lease has passed to another, UnknownFormat where the ledger cannot be read.
     """
-    differences: dict[tuple[str, str], Difference] = {}
+    differences = {(one.kind, one.name): one for one in ledger.mend_head()}
     for _ in range(PASSES_MAX):
         check = Check(ledger)
         found = check.run()

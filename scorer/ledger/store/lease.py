@@ -21,8 +21,7 @@ class Lease:
 
     def take(self) -> int | None:
         """Take the lease, or renew it; return its number, None while another holds it."""
-        number, _ = self.ledger.lease(self.name, self._holder, self.lasts_s)
-        return number
+        return self.ledger.lease(self.name, self._holder, self.lasts_s)
 
     def give_up(self) -> None:
         """Give the lease up; without effect when another process holds it."""

@@ -19,6 +19,7 @@ import hashlib
 import os
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Sequence
 from functools import cache
 from itertools import takewhile
@@ -460,15 +461,6 @@ class Ledger:
                     found[one.id] = raw
         return found
 
-    def _scan(self, key: str) -> Iterator[list[bytes]]:
-        """Yield pages of a hash, each field before its value."""
-        cursor = b"0"
-        while True:
-            cursor, flat = self.wire.one("HSCAN", key, cursor, "COUNT", PAGE)
-            yield flat
-            if cursor == b"0":
-                return
-
     def rows(self, machines: Sequence[str], counts: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
         """Return the stored rows of machines, and the stored counts; b"" for a missing one."""
         found = self.wire.one("HMGET", self.machines, *map(_bytes, machines)) if machines else []
@@ -492,11 +484,12 @@ class Ledger:
 
     def counted(self) -> dict[str, set[str]]:
         """Return the names of the counts of each machine, as ``port 6379``."""
-        found: dict[str, set[str]] = {}
-        for page in self._scan(self.counts):
+        found, cursor, page = defaultdict[str, set[str]](set), b"", list[bytes]()
+        while cursor != b"0":
+            cursor, page = self.wire.one("HSCAN", self.counts, cursor or 0, "COUNT", PAGE)
             for name in page[::2]:
                 machine, _, what = _name(name).partition(" ")
-                found.setdefault(machine, set()).add(what)
+                found[machine].add(what)
         return found
 
     def machine_versions(self, *, around: bool = False) -> dict[str, int]:
@@ -685,13 +678,13 @@ class Ledger:
             raise Overtaken("another has taken the lease")
         return Transition(result[0], result[1], self._changes(result), [Outcome(kind) for kind in result[3]])
 
-    def lease(self, name: str, holder: str, lasts_s: float) -> tuple[int | None, str]:
-        """Take or renew a lease, or give it up (0 s); return its number, or None and the name of its holder."""
+    def lease(self, name: str, holder: str, lasts_s: float) -> int | None:
+        """Take or renew a lease, or give it up (0 s); return its number, None where another holds it."""
         (number,) = self.wire.one("HMGET", self.head, "format")
         if number not in (None, _FORMAT):
             raise UnknownFormat(self.head, shortened(number.decode(errors="replace")))
         kind, what = self._call("lease", 1, self._leases, name, holder, lasts_s)
-        return (int(what), holder) if kind == b"held" else (None, what.decode(errors="replace"))
+        return int(what) if kind == b"held" else None
 
     def repair(self, number: int, wrong: Difference) -> str:
         """Replace the sums of a machine or cluster, or write an instance again (repair.lua); return the result."""

@@ -62,7 +62,7 @@ class Story:
         self.wait(0.0)
         self.follower = Follower(self.ledger)
         self.follower.poll()
-        self.number, _ = self.ledger.lease("check", "test", 1e6)
+        self.number = self.ledger.lease("check", "test", 1e6)
 
     def wait(self, seconds):
         self.now_s += seconds

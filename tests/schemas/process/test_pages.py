@@ -216,7 +216,7 @@ def test_readers_that_do_not_read_hold_a_bounded_amount():
             held.append(socket.create_connection(("127.0.0.1", server.port)))
             held[-1].sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert held[-1].recv(1)
-            highest = max(highest, server.unsent_bytes)
+            highest = max(highest, server._server.unsent_bytes())
         assert len(ask(server.port, "/")[2]) == page
     finally:
         for one in held:
