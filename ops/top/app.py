@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import redis
+from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, Static
@@ -100,7 +101,7 @@ class TopApp(App[None]):
         for at in places:
             shown.add_column(every[at].title, width=sizes[at])
         for row in texts:
-            shown.add_row(*(row[at].rjust(sizes[at]) if at else row[at] for at in places), key=row[0])
+            shown.add_row(*(Text(row[at].rjust(sizes[at]) if at else row[at]) for at in places), key=row[0])
         shown.move_cursor(row=min(under, len(rows) - 1))
 
     def on_resize(self) -> None:

@@ -91,6 +91,14 @@ def test_keys(keys, wanted):
     driven(steps)
 
 
+@pytest.mark.parametrize("name", ["a[/b]", "[red]a[/red]", "[@click=app.quit]a[/]"])
+def test_a_name_is_no_markup(name):
+    async def steps(_pilot, app):
+        assert name in app.query_one(DataTable).render_line(1).text
+
+    driven(steps, [replace(MOMENT, rows=[replace(ROWS[0], machine=name)])])
+
+
 def test_at_80_columns_names_are_whole_and_nothing_scrolls():
     async def steps(pilot, app):
         shown = app.query_one(DataTable)
