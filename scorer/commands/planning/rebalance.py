@@ -213,13 +213,8 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     if missing := sum(move["target"] is None and not move["swap_role_with"] for move in answer["moves"]):
         why = "no move that the filters allow mends the rule" if answer["rule"] == "repair" else _NO_TARGET
         lines.append(f"  {missing} without a target: {why}")
-    return "\n".join(
-        [
-            *lines,
-            *([limit] if limit else []),
-            *_applied_words(answer["moves"], announced=answer.get("announced", False)),
-        ]
-    )
+    applied = _applied_words(answer["moves"], announced=answer.get("announced", False))
+    return "\n".join([*lines, *([limit] if limit else []), *applied])
 
 
 def _applied_words(moves: Sequence[Mapping[str, Any]], *, announced: bool) -> list[str]:
