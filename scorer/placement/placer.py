@@ -8,8 +8,9 @@ queries served between.
 """
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, groupby
+from itertools import accumulate, chain, groupby
 
 import msgspec
 
@@ -19,7 +20,7 @@ from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, 
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
-from scorer.placement.choosing.plan import by_kind, plan_steps, shape
+from scorer.placement.choosing.plan import KIND, by_kind, plan_steps, shape
 from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.choosing.trial import ranked
 from scorer.placement.offers.placement import (
@@ -44,14 +45,14 @@ TOGETHER_MAX = 1_000
 """Instances that can be reserved in one script, as all or none."""
 SCRIPT_INSTANCES_MAX = 64
 """Instances reserved by one script, unless all or none are wanted: the server serves no other client meanwhile."""
-STEP_MAX = 256
-"""Most instances of a step: its fixed part, some 1 ms, is a tenth of it then."""
-FIRST_STEP = 8
-"""Instances of a batch in its first step; the next ones follow from how long it took."""
+STEP_MAX = 192
+"""Most instances of a step of a batch: its fixed part, some 1 ms, is a tenth of it then."""
+FIRST_STEP = 100
+"""Choices of a batch's first step, a kind counted as `KIND`; the next steps follow from how long it took."""
 STEP_S = 0.008
 """How long a step of a batch should last with its script, s: other queries wait meanwhile."""
-STEP_MIN = 4
-"""Fewest instances of a step: smaller steps would make the batch slower and the other queries no faster."""
+STEP_MIN = 50
+"""Fewest choices of a step: smaller steps would make the batch slower and the other queries no faster."""
 
 
 Inputs = Callable[[], RankingInputs]
@@ -173,15 +174,18 @@ class Placing:
                 lost = sorted({*lost, *placement.missing})
                 placement.missing.clear()
             return lost
-        lost, size, left = [], FIRST_STEP, list(chain.from_iterable(by_kind(placement.asked, pending)))
+        lost, size, kinds = [], FIRST_STEP, by_kind(placement.asked, pending)
+        left, firsts = list(chain.from_iterable(kinds)), {kind[0] for kind in kinds}
         while left:
             started = time.perf_counter()
-            part, left = left[:size], left[size:]
+            choices = [*accumulate(1 + KIND * (position in firsts) for position in left[:STEP_MAX])]
+            count = max(1, bisect_right(choices, size))
+            part, left = left[:count], left[count:]
             planned = run_to_end(self._plan(placement, part, inputs()))
             self._in_time(placement)
             lost += run_to_end(self._reserve(placement, planned))
             elapsed_s = time.perf_counter() - started
-            size = next_size(size, len(part), elapsed_s)
+            size = next_size(size, choices[count - 1], elapsed_s)
             if left:
                 yield
         return lost
@@ -293,13 +297,13 @@ class Placing:
         return []
 
 
-def next_size(size: int, placed: int, elapsed_s: float) -> int:
-    """Return the number of instances of the step after one of ``size``, which took ``elapsed_s`` for those it placed.
+def next_size(size: int, made: int, elapsed_s: float) -> int:
+    """Return the choices of the step after one of ``size``, which took ``elapsed_s`` for those it made.
 
-    >>> next_size(8, 8, 0.001), next_size(32, 32, 0.016), next_size(32, 8, 0.016), next_size(8, 8, 1.0)
-    (16, 16, 4, 4)
+    >>> next_size(100, 100, 0.001), next_size(200, 200, 0.016), next_size(200, 52, 0.004), next_size(100, 100, 1.0)
+    (200, 100, 104, 50)
     """
-    return max(STEP_MIN, min(STEP_MAX, 2 * size, int(placed * STEP_S / elapsed_s)))
+    return max(STEP_MIN, min(2 * size, int(made * STEP_S / elapsed_s)))
 
 
 def together(head: Request) -> str:

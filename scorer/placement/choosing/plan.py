@@ -27,7 +27,7 @@ from scorer.snapshot.arrays import Bools
 
 _TOGETHER_MAX = 8
 """The most instances that are chosen again in one step, so that the plan fits the ledger at one moment."""
-_KIND = 24
+KIND = 24
 """To evaluate all machines for one kind costs as much as to choose among them so many times."""
 _CHOICES_MAX, _PASSED_MAX = 1_024, 5_000_000
 """So many choices are one step, and so many machines are passed for them: some 8 ms."""
@@ -173,17 +173,17 @@ class _Batch:
         if self._requests[0].machines_max or self._requests[0].machines_min:
             yield from ([[position]] for position in self._next)
             return
-        most = max(_KIND + 1, min(_CHOICES_MAX, _PASSED_MAX // max(1, len(self._inputs.snapshot))))
+        most = max(KIND + 1, min(_CHOICES_MAX, _PASSED_MAX // max(1, len(self._inputs.snapshot))))
         run, choices, last = list[list[int]](), 0, None
         for kind in by_kind(self._requests, self._next):
             of, left = shape(self._requests[kind[0]], self._inputs.profile), kind
             while left:
-                if run and (of != last or choices + _KIND >= most):
+                if run and (of != last or choices + KIND >= most):
                     yield run
                     run, choices = [], 0
-                free = most - choices - _KIND
+                free = most - choices - KIND
                 run.append(left[:free])
-                choices += _KIND + len(run[-1])
+                choices += KIND + len(run[-1])
                 left, last = left[free:], of
         if run:
             yield run
