@@ -60,6 +60,7 @@ def _selection_of(settings: ExporterSettings) -> Selection:
         shards=shards,
         labels=label_names(settings.labels),
         probe=settings.probe_request,
+        per_machine=settings.per_machine,
         machines_max=settings.machines_max,
         top_instances=settings.top_instances,
         soon_hot_limit=settings.soon_hot_limit,
@@ -114,7 +115,7 @@ def serve(exporter: Exporter, settings: ExporterSettings) -> PageServer:
         credentials = settings.metrics_username, settings.metrics_password
     return PageServer(
         Pages(metrics_of(exporter), exporter.ready, credentials), settings.metrics_host, settings.metrics_port,
-        context=context, timeout_s=settings.timeout_s,
+        context=context, connections_max=settings.connections_max, timeout_s=settings.timeout_s,
     )  # fmt: skip
 
 

@@ -78,9 +78,9 @@ class Exporter:
     def _of_machines(self, state: State) -> Iterator[Family]:
         snapshot, selection = state.snapshot, self._selection
         shown = selection.shows_machines(snapshot)
-        if self._shown and not shown:
+        if self._shown and not shown and selection.per_machine == "auto":
             values = {"machines": len(snapshot), "machines_max": selection.machines_max}
-            log.warning("exporter.machines.left_out", extra={"values": values})
+            log.warning("exporter.machines.left_out", extra={"values": values | {"setting": "per_machine"}})
         self._shown = shown
         if shown:
             yield from self._machines.families(state)

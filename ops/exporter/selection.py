@@ -28,6 +28,7 @@ class Selection:
     labels: Mapping[str, str] = field(default_factory=dict)
     """Label key to label name."""
     probe: Request = field(default_factory=Request)
+    per_machine: str = "auto"
     machines_max: int = 20_000
     top_instances: int = 0
     soon_hot_limit: float = LIMIT
@@ -41,7 +42,7 @@ class Selection:
         return tuple(length for length in snapshot.windows_s if not self.windows_s or length in self.windows_s)
 
     def shows_machines(self, snapshot: Snapshot) -> bool:
-        return len(snapshot) <= self.machines_max
+        return self.per_machine == "always" or (self.per_machine == "auto" and len(snapshot) <= self.machines_max)
 
     def rows(self, snapshot: Snapshot) -> Bools:
         """Return [M]: the machines of this shard.

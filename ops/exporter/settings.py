@@ -37,6 +37,7 @@ class ExporterSettings(LedgerSettings):
     metrics_tls_key_file: str | None = setting(None, "PEM file with its key")
     metrics_username: str | None = setting(None, "user who may read the page (HTTP basic authentication)")
     metrics_password: str | None = setting(None, "that user's password", secret=True)
+    connections_max: Annotated[int, Meta(ge=1, le=1_000)] = setting(20, "connections held at once")
     timeout_s: Annotated[int, Meta(ge=1, le=600)] = setting(10, "a connection silent for so long is closed")
 
     windows: tuple[Annotated[int, Meta(ge=1)], ...] = setting(
@@ -45,9 +46,10 @@ class ExporterSettings(LedgerSettings):
     statistics: tuple[Statistic, ...] = setting(
         ("mean", "std", "p95"), "of each machine's load: mean, std, p50, p90, p95, p99, max or peak (the day's)"
     )
-    machines_max: Annotated[int, Meta(ge=0)] = setting(
-        20_000, "the largest fleet whose single machines have series; 0: none. Those of the fleet are always there"
+    per_machine: Literal["auto", "always", "never"] = setting(
+        "auto", "series of single machines; auto: up to machines_max of them. Those of the fleet are always there"
     )
+    machines_max: Annotated[int, Meta(ge=0)] = setting(20_000, "the largest fleet whose machines auto shows")
     top_instances: Annotated[int, Meta(ge=0, le=10_000)] = setting(
         0, "single instances with series: so many, those that use the largest part of their machines"
     )

@@ -274,7 +274,7 @@ def _servers() -> list[Panel]:
              ("max(scrape_duration_seconds and on (job, instance) windward_exporter_up)", "scrape")], "s",
         ),
         Figures(
-            "Series of single machines", "Off above the exporter's setting machines_max.",
+            "Series of single machines", "Off above the exporter's setting machines_max, or by per_machine.",
             [("max(windward_exporter_shows_machines)", "exporter")], "short", width=4, height=6,
             words={"1": ("shown", "green"), "0": ("left out", "yellow")}, graph=False,
         ),

@@ -26,7 +26,7 @@ class PublishSettings(KafkaSettings):
 
     labels: dict[str, str] = setting({}, "label of the machine; may be repeated", metavar="KEY=VALUE")
     interval_s: float = setting(float(SLOT_S), f"time between two samples, {SLOT_S}s to {INTERVAL_S_MAX // 3600}h")
-    reading_s: Annotated[float, Meta(ge=0.1)] = setting(1.0, "time between two readings; divides interval_s")
+    reading_s: Annotated[float, Meta(gt=0)] = setting(1.0, "time between two readings; divides interval_s")
     facts_interval_s: Annotated[float, Meta(ge=SLOT_S)] = setting(300.0, "time between two messages of slow facts")
     backlog_records: Annotated[int, Meta(ge=1)] = setting(
         1_000, "records kept while the broker is away; the oldest are dropped first"

@@ -20,6 +20,9 @@ A key is no protection against an attacker: a client that may write to the topic
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from schemas.messages.sample import Message, Rejected, Sample
 from schemas.names import SLOT_S
 
@@ -33,7 +36,6 @@ RECORD_TIME_MAX_S = 1e11
 """The latest record time when no clock is compared: the latest `schemas.messages.sample.Epoch`."""
 
 READINGS_HZ_MAX = 10.0
-"""The most readings a second in a sample; an agent reads at most so often."""
 INSTANCES_MAX = 200_000
 MACHINES_MAX = 10_000
 """The most machines of a partition by default: 0.3 GB of a worker's memory."""
@@ -51,6 +53,7 @@ class Admission:
 
     keyed: bool = True
     """False for messages of a file, which have no key."""
+    readings_hz_max: float = READINGS_HZ_MAX
     machines_max: int = MACHINES_MAX
     """The most machines of a partition."""
     instances_max: int = INSTANCES_MAX
@@ -69,6 +72,10 @@ class Admission:
             raise Rejected("boot", f"boot is {ahead:.0f} s ahead of the record, at most {FUTURE_TOLERANCE_S:.0f}")
         if type(message) is Sample and message.interval_s < SLOT_S:
             raise Rejected("interval", f"interval_s is {message.interval_s}, at least {SLOT_S}")
+
+    def readings_max(self, interval_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how many readings samples of these intervals may have, [K]."""
+        return np.floor(interval_s * self.readings_hz_max) + 1
 
 
 OFFLINE = Admission(keyed=False, machines_max=2**40)

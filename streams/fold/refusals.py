@@ -12,7 +12,7 @@ import numpy as np
 from schemas.messages.sample import MachineFacts
 from schemas.resources import ALL, RESOURCES
 from schemas.values.hosts import host_key
-from streams.fold.admission import READINGS_HZ_MAX, Admission
+from streams.fold.admission import Admission
 from streams.fold.batch import Batch, Refused
 from streams.fold.owners import REASON as NAME_TAKEN
 from streams.fold.owners import claim
@@ -23,10 +23,12 @@ MAX_MOST = np.array([2.2 if one.unit.endswith("/s") else 1.01 for one in ALL])
 """The largest usage that a sample may state, as a share of capacity; drivers count bytes up to a second late."""
 
 
-def refuse_readings(batch: Batch, places: list[int], refused: list[Refused]) -> tuple[Batch, list[int]]:
+def refuse_readings(
+    batch: Batch, places: list[int], admission: Admission, refused: list[Refused]
+) -> tuple[Batch, list[int]]:
     """Refuse samples with more readings than their interval can hold."""
     readings = batch.n.max(axis=1, initial=0)
-    most = np.floor(batch.interval_s * READINGS_HZ_MAX) + 1
+    most = admission.readings_max(batch.interval_s)
     over = readings > most
     if not over.any():
         return batch, places

@@ -199,7 +199,7 @@ class Partition:
             latest,
         )
         batch = to_batch(samples, [recorded_at[place] for place in places])
-        batch, places = refuse_readings(batch, places, refused)
+        batch, places = refuse_readings(batch, places, self.admission, refused)
         batch, places = refuse_excess(batch, places, refused)
         batch, places = refuse_machines(batch, places, self.ring, self.admission, refused)
         batch, disputed = refuse_names(batch, places, facts, self.ring, recorded_at, refused)

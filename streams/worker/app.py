@@ -154,9 +154,6 @@ HUNG_S = 5.0
 FLUSH_WAIT_S_MAX = 5.0
 """Longest pause between two writes while catching up, however long they take."""
 
-FLUSH_SHARE_BEHIND = 0.08
-"""Largest share of time spent writing to Redis while catching up."""
-
 FLUSH_SHARE_MOST = 0.4
 """Largest share of time spent writing otherwise: half of a write of few rows is spent however few they are."""
 
@@ -283,7 +280,7 @@ class StreamApp:
         while not self.app.should_stop:
             share, longest = FLUSH_SHARE_MOST, FRESH_WAIT_S_MAX
             if sum(map(self.reading.behind, self.holdings.held)) > CATCHING_UP_MESSAGES:
-                share, longest = FLUSH_SHARE_BEHIND, FLUSH_WAIT_S_MAX
+                share, longest = min(share, self.settings.flush_share), FLUSH_WAIT_S_MAX
             pause = min(self._flush_s * (1 / share - 1), longest)
             await asyncio.sleep(max(self.settings.flush_interval_s, pause))
             await self._flush()

@@ -8,7 +8,7 @@ from msgspec import Meta
 from schemas.names import SILENT_S, SLOT_S, WINDOWS_S
 from schemas.process.connections import WindowsSettings
 from schemas.process.settings import setting
-from streams.fold.admission import INSTANCES_MAX, MACHINES_MAX, Admission
+from streams.fold.admission import INSTANCES_MAX, MACHINES_MAX, READINGS_HZ_MAX, Admission
 from streams.fold.peaks import Zone
 from streams.fold.windows import check_windows
 from streams.worker.topics import TopicSettings
@@ -28,9 +28,13 @@ class StreamSettings(TopicSettings, WindowsSettings):
     windows_s: tuple[int, ...] = setting(WINDOWS_S, "windows, ascending multiples of the slot")
     time_zone: str = setting("UTC", "zone whose days the daily peaks are of")
     flush_interval_s: Positive = setting(0.05, "shortest time between two writes to Redis")
+    flush_share: Annotated[float, Meta(gt=0, le=1)] = setting(
+        0.08, "largest share of time spent writing to Redis while catching up"
+    )
     batch_messages: Annotated[int, Meta(ge=1, le=100_000)] = setting(1000, "messages folded at once")
     batch_wait_s: Positive = setting(0.005, "longest wait for a batch to fill")
     silent_s: Annotated[float, Meta(ge=SLOT_S)] = setting(float(SILENT_S), "silence after which a machine is dropped")
+    readings_hz_max: Positive = setting(READINGS_HZ_MAX, "the most readings a second in a sample")
     machines_max: Annotated[int, Meta(ge=1)] = setting(
         MACHINES_MAX, "the most machines of a partition; beyond it new ones are refused"
     )
@@ -54,4 +58,6 @@ class StreamSettings(TopicSettings, WindowsSettings):
 
     @property
     def admission(self) -> Admission:
-        return Admission(machines_max=self.machines_max, instances_max=self.instances_max)
+        return Admission(
+            readings_hz_max=self.readings_hz_max, machines_max=self.machines_max, instances_max=self.instances_max
+        )

@@ -138,7 +138,9 @@ class _Reader:
             raise self.fail(("rules",), "the filter anti_affinity upholds them: add it to the filters")
         if plain.get("survive") and any(getattr(each.filter, "classes", None) is not None for each in filters):
             raise self.fail(("survive",), "it counts all classes as one sum; no filter may have classes")
-        rebalance = self._build(Rebalancing, raw.get("rebalance", {}), ("rebalance",))
+        if isinstance(section := raw.get("rebalance", {}), dict) and section.get("objective") == "overload":
+            del section["objective"]  # profiles of an earlier version state it
+        rebalance = self._build(Rebalancing, section, ("rebalance",))
         parts = {"filters": filters, "scores": scores, "rules": rules, "rebalance": rebalance}
         return Profile(name, load_model=load_model, **parts, **plain)
 

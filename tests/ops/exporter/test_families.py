@@ -330,10 +330,13 @@ def test_labels_of_the_allow_list_are_shown():
     }
 
 
-@pytest.mark.parametrize(("machines_max", "shown"), [(10, True), (3, True), (2, False), (0, False)])
-def test_a_larger_fleet_does_not_show_its_machines(machines_max, shown):
+@pytest.mark.parametrize(
+    ("per_machine", "machines_max", "shown"),
+    [("auto", 10, True), ("auto", 2, False), ("always", 2, True), ("never", 10, False)],
+)
+def test_a_large_fleet_shows_its_machines_on_request(per_machine, machines_max, shown):
     seen = state([table(["a", "b", "c"])])
-    assert Selection(machines_max=machines_max).shows_machines(seen.snapshot) is shown
+    assert Selection(per_machine=per_machine, machines_max=machines_max).shows_machines(seen.snapshot) is shown
 
 
 def test_only_the_wanted_windows_and_statistics_are_shown():

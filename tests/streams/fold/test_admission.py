@@ -122,6 +122,11 @@ def test_what_is_refused(name, message, key, reason):
     assert len(state.ring) + len(state.facts) == (reason is None)
 
 
+def test_more_readings_are_admitted_by_the_setting():
+    many = Arrived(0, encode(sample("m", 0, cpu=Moments(1000, 1.0, 0.0, 1.0, 64.0))), NOW, b"m")
+    assert reasons(partition(readings_hz_max=100.0), many) == []
+
+
 def test_one_message_does_not_silence_the_facts_of_a_machine():
     """Facts of a later boot are followed by those of the agent that goes on."""
     state = partition()

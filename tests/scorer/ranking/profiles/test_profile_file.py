@@ -122,6 +122,12 @@ credits = "none"
 """
 
 
+def test_a_profile_that_an_earlier_version_showed_is_read():
+    """It stated the objective that alone is left."""
+    earlier = GOOD + '[rebalance]\nobjective = "overload"\nrounds_under = 1\n'
+    assert parse_profile(earlier, "mine").rebalance.rounds_under == 1
+
+
 def test_effective_settings_are_complete():
     """What is shown of a profile holds every setting in force, defaults included."""
     shown = parse_profile(GOOD, "mine").effective()
