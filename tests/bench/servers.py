@@ -6,27 +6,30 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ops.stack.servers.local import LocalValkey
 from schemas.names import Names
 from scorer.client import Client
 from scorer.wire import Wire
 from tests.bench.fleet_writer import fleet_writer
-from tests.conftest import stop
+from tests.conftest import free_port, start_valkey, stop
 
 
 @contextmanager
 def own_server():
     """Yield the URL of a server that ends with the block, and a connection to it."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        LocalValkey(directory=Path(folder)) as server,
-        closing(Wire({"url": server.url})) as wire,
-    ):
-        yield server.url, wire
+    port = free_port()
+    with tempfile.TemporaryDirectory() as directory:
+        server = start_valkey(port, Path(directory))
+        url = f"redis://127.0.0.1:{port}/0"
+        wire = Wire({"url": url})
+        try:
+            yield url, wire
+        finally:
+            wire.close()
+            stop(server)
 
 
 @contextmanager
