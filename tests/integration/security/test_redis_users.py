@@ -352,7 +352,7 @@ def test_a_stream_worker_writes_and_resumes(server, admin, tmp_path, monkeypatch
 
 def test_a_planner_proposes_and_a_mover_takes(server, admin):
     """Each under its user: lease, plan, lists; take, look at the fence, acknowledge, ask a scorer. None was refused."""
-    fleet = Fleet(Wire({"url": url(server)}), NAMES)
+    fleet = Fleet(url(server), Wire({"url": url(server)}), NAMES)
     credentials = environment("planner")
     for _ in range(2):
         fleet.daemon(url(server), "one", every=0.01, wire=Wire(RedisSettings(
