@@ -57,8 +57,8 @@ def machine_names(count):
     return [f"machine-{number:05d}" for number in range(count)]
 
 
-BEFORE = 10_000
-"""Instances that are in the ledger throughout."""
+BEFORE_MAX = 10_000
+"""Two instances a machine are in the ledger throughout, and at most so many."""
 TOGETHER = 500
 END_S = 120.0
 
@@ -73,6 +73,8 @@ class Rig:
     scorer: int
     tell: Callable[[str], Mapping[str, float]]
     """Tells the writer of windows ``go`` or ``pause``."""
+    before: int
+    """Instances that are in the ledger throughout."""
 
     def processors(self):
         """Return the processor time of scorer and server, us."""
@@ -99,8 +101,8 @@ class Rig:
     def await_the_end(self):
         """Wait until only the instances of before are left."""
         until = time.monotonic() + END_S
-        while (live := self.wire.one("HLEN", Names().ledger("instances"))) > BEFORE:
-            assert time.monotonic() < until, f"{live - BEFORE} instances are left"
+        while (live := self.wire.one("HLEN", Names().ledger("instances"))) > self.before:
+            assert time.monotonic() < until, f"{live - self.before} instances are left"
             time.sleep(0.05)
 
 
@@ -109,7 +111,8 @@ def own_rig(machines):
     with own_server() as (url, wire), fleet_writer(url, machines) as tell, own_scorer(url) as scorer:
         with Client(url, timeout_s=60) as client:
             client.health()
-            for number in range(BEFORE // 1_000):
-                placed = client.place(id=f"before-{number}", cpu=0.1, memory="100M", count=1_000, ttl_s=86_400)
+            before, part = min(BEFORE_MAX, 2 * machines), min(1_000, 2 * machines)
+            for number in range(before // part):
+                placed = client.place(id=f"before-{number}", cpu=0.1, memory="100M", count=part, ttl_s=86_400)
                 assert not placed["missing"], placed["reason"]
-        yield Rig(url, wire, server_process(wire), scorer.pid, tell)
+        yield Rig(url, wire, server_process(wire), scorer.pid, tell, before // part * part)
