@@ -3,7 +3,6 @@
 A what-if (`scorer.placement.choosing.trial`) has the same value with an overlay: proposed changes of the ledger.
 """
 
-import weakref
 import zoneinfo
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -48,7 +47,6 @@ class Tables:
         self._tables: dict[object, Table] = {}
         self._prepared: dict[object, Table] = {}
         """Made on another thread, and not yet in use."""
-        self._what_ifs: weakref.WeakKeyDictionary[Overlay, WhatIf] = weakref.WeakKeyDictionary()
         self.kept: dict[tuple[str, bool], Any] = {}
         """By profile, the `Room` of `scorer.ranking.survive`: to compute it for each decision costs more than that."""
         self._learned: tuple[object, object, Estimate] | None = None
@@ -98,15 +96,6 @@ class Tables:
             made = Table(model, snapshot, residents, basis)
             yield from made.steps()
             self._prepared[model.key] = made
-
-    def what_if(self, overlay: Overlay | None, snapshot: Snapshot) -> WhatIf:
-        """Return the patches of an overlay, or of the cordons of a snapshot without one."""
-        if overlay is None:
-            return NOTHING if snapshot is snapshot.origin else WhatIf()
-        found = self._what_ifs.get(overlay)
-        if found is None:
-            found = self._what_ifs[overlay] = WhatIf(overlay)
-        return found
 
     def _basis(self, snapshot: Snapshot, model: Model, profile: Profile, now_s: float) -> Basis:
         return Basis(self._in_force(snapshot, model), _days(profile, now_s), profile.needs(snapshot.rules))
@@ -171,6 +160,12 @@ class RankingInputs:
     """The rows of the machines, which follow snapshots and ledger; without any they are made for this ranking."""
     overlay: Overlay | None = None
     """Proposed changes of the ledger, which stays as it is; None: there are none."""
+    what_if: WhatIf = NOTHING
+    """The rows of the overlay. Tables that held them by overlay kept both for ever, since one names the other."""
+
+    def __post_init__(self) -> None:
+        if self.overlay is not self.what_if.overlay:
+            self.what_if = NOTHING if self.overlay is None else WhatIf(self.overlay)
 
     def by(self, profile: Profile) -> "RankingInputs":
         """Return the same inputs for another profile."""
@@ -235,8 +230,10 @@ class Seen:
             raise InvalidRequest(f"window_s: no window of {window_s} s is kept; there are {there}")
         model = model_of(load_model, snapshot, window_s, requests_alone=self._requests_alone)
         table = inputs.tables.table(snapshot, inputs.ledger, model, inputs.profile, inputs.now_s)
-        what_if = inputs.tables.what_if(inputs.overlay, snapshot)
-        if what_if.overlay is not None or snapshot is not snapshot.origin:
+        what_if = inputs.what_if
+        if what_if is NOTHING and snapshot is not snapshot.origin:
+            what_if = WhatIf()
+        if what_if is not NOTHING:
             what_if.follow(table, snapshot)
         found = Machines(table, what_if, snapshot, self._request, inputs.now_s, last_known=self._last_known)
         found.find_means()

@@ -1,5 +1,7 @@
 """The what-if: what is proposed is seen, what is taken back leaves nothing, and the ledger stays as it is."""
 
+import weakref
+
 import msgspec
 import numpy as np
 import pytest
@@ -42,6 +44,17 @@ def test_among_some_machines():
     none = np.zeros(3, np.bool_)
     assert trial.best(asked, none, "in the cellar").why == "3/3 feasible, none of them in the cellar"
     assert "cellar" not in trial.best(request(cpu=50), none, "in the cellar").why
+
+
+def test_a_trial_that_has_ended_holds_no_memory():
+    """Its overlay goes with it, although the tables stay."""
+    inputs = small().inputs(PROFILES.choose("windward"))
+    trial = Trial(inputs)
+    trial.propose(request(cpu=1, memory=1), "m1", "new")
+    assert trial.best(request(cpu=1, memory=1)).machine
+    overlay = weakref.ref(trial.inputs.overlay)
+    del trial
+    assert overlay() is None
 
 
 # by node: cluster, pods that it takes, pods there; whether one more of the cluster east is taken
