@@ -15,7 +15,7 @@ A machine that does not take one of share s got more than f(m) - s by then; roun
 1. One placement lowers the difference by at most 1. So it is computed once for as many placements as the least of these
    differences allows, `AHEAD` kept back for those of other scorers that are not seen yet: a decision compares numbers.
 2. Then it is computed for each decision, and machines are refused by it. The script refuses a reservation if the
-   ledger has changed since. A fault is left: of 13 small fleets that two scorers filled, one could not be lost whole.
+   ledger has changed since.
 3. Where it refuses, and there are at most `EXACT_MAX` instances, the loss itself is tried (`Homeless`), with each
    filter and rule: the largest first, machines filled up, as ``windward drain --lost`` does where not all find a place
    by class and score. Best first, the first machine is taken that leaves no more instances without a place than before:
