@@ -21,6 +21,7 @@ from scorer.planner.settings import PlannerSettings
 from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
 from streams.worker.settings import StreamSettings
+from tests.ops.test_rules import needs_promtool, promtool
 from tests.ops.yaml_files import read_yaml
 
 ROOT = Path(__file__).parents[2]
@@ -49,25 +50,19 @@ def test_the_stack_is_complete():
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_service_has_a_fixed_image_and_says_whether_it_is_healthy(name):
-    """No tag moves, and nobody starts before what it needs is healthy."""
+    """No tag moves, nobody starts before what it needs is healthy, and nothing is published beyond the host.
+
+    Compose refuses to start a read-only service with a secret that does not come from a file of the host.
+    """
     service = SERVICES[name]
     assert FIXED.fullmatch(service["image"])
     assert {"test", "interval", "timeout", "retries", "start_period"} <= service["healthcheck"].keys()
     for other, how in service.get("depends_on", {}).items():
         assert other in SERVICES
         assert how == {"condition": "service_healthy"}
-
-
-@pytest.mark.parametrize("name", SERVICES)
-def test_nothing_is_published_beyond_the_host(name):
-    for port in SERVICES[name].get("ports", ()):
+    for port in service.get("ports", ()):
         assert port.startswith("127.0.0.1:")
-
-
-@pytest.mark.parametrize("name", SERVICES)
-def test_a_service_with_a_password_can_be_given_it(name):
-    """Compose refuses to start a read-only service with a secret that does not come from a file of the host."""
-    assert not (SERVICES[name].get("read_only") and SERVICES[name].get("secrets"))
+    assert not (service.get("read_only") and service.get("secrets"))
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -92,15 +87,10 @@ def test_our_processes_accept_their_settings(name, tmp_path):
 def test_no_secret_is_written_in_the_file():
     """Passwords come from the environment of whoever starts the stack."""
     assert COMPOSE["secrets"] == {
-        "redis_password": {"environment": "WINDWARD_REDIS_PASSWORD"},
-        "grafana_password": {"environment": "WINDWARD_GRAFANA_PASSWORD"},
+        f"{name}_password": {"environment": f"WINDWARD_{name.upper()}_PASSWORD"} for name in ("redis", "grafana")
     }
     for service in SERVICES.values():
-        assert (
-            not [key for key in service["environment"] if key.endswith("PASSWORD")]
-            if "environment" in service
-            else True
-        )
+        assert not [key for key in service.get("environment", ()) if key.endswith("PASSWORD")]
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -171,13 +161,10 @@ def test_prometheus_tells_the_alertmanager():
         assert re.fullmatch(dropped["regex"], name)
 
 
-@pytest.mark.skipif(
-    not shutil.which("promtool"), reason="NOT RUN: no promtool on the PATH (Debian: apt-get install prometheus)"
-)
+@needs_promtool
 def test_promtool_accepts_the_shipped_configuration():
     """``promtool check config``; the rules are checked where they are."""
-    command = ["promtool", "check", "config", "--syntax-only", str(ROOT / "ops/prometheus/prometheus.yml")]
-    done = subprocess.run(command, capture_output=True, check=False)
+    done = promtool("check", "config", "--syntax-only", ROOT / "ops/prometheus/prometheus.yml")
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -89,27 +89,12 @@ def test_every_file_is_applied():
 
 
 def test_the_agent_is_on_every_node_and_the_rest_by_number():
-    kinds = {name: each["kind"] for name, each in WORKLOADS.items()}
-    assert kinds == {
-        "DaemonSet/windward-agent": "DaemonSet",
-        "Deployment/windward-stream": "Deployment",
-        "Deployment/windward-scorer": "Deployment",
-        "Deployment/windward-exporter": "Deployment",
-        "Deployment/windward-planner": "Deployment",
-        "StatefulSet/windward-record": "StatefulSet",
-        "Deployment/windward-load-watcher": "Deployment",
-        "Deployment/windward-pods": "Deployment",
-        "Deployment/windward-extender": "Deployment",
-    }
-
-
-def test_what_is_not_always_wanted_is_off():
     """Recorder, load watcher, pods, extender have no replicas until scaled; no disk is taken before."""
-    replicas = {name: each["spec"].get("replicas") for name, each in WORKLOADS.items()}
-    assert [name for name, count in replicas.items() if count == 0] == [
-        "StatefulSet/windward-record", "Deployment/windward-load-watcher",
-        "Deployment/windward-pods", "Deployment/windward-extender",
-    ]  # fmt: skip
+    always = ["Deployment/windward-" + name for name in ("stream", "scorer", "exporter", "planner")]
+    off = ["StatefulSet/windward-record"]
+    off += ["Deployment/windward-" + name for name in ("load-watcher", "pods", "extender")]
+    assert set(WORKLOADS) == {"DaemonSet/windward-agent", *always, *off}
+    assert [name for name, each in WORKLOADS.items() if each["spec"].get("replicas") == 0] == off
     assert not [name for name in OBJECTS if name.startswith("PersistentVolumeClaim")]
 
 
@@ -142,12 +127,8 @@ def test_a_pod_has_no_right_that_it_does_not_need(name):
     assert spec["automountServiceAccountToken"] is (name == "Deployment/windward-pods")
     assert ("serviceAccountName" in spec) is spec["automountServiceAccountToken"]
     for container in spec["containers"]:
-        rights = container["securityContext"]
-        assert rights == {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        }
+        rights = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+        assert container["securityContext"] == rights
         assert "memory" in container["resources"]["limits"]
 
 

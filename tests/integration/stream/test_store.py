@@ -112,22 +112,6 @@ def test_facts_of_machines_that_went_leave_redis_whatever_goes_wrong(store, name
     assert not loaded.unwritten
 
 
-@pytest.mark.parametrize("written_since", [False, True])
-def test_a_manifest_of_another_write_is_a_lost_state(store, names, server, written_since):
-    """The log is read again from its start, as for a slot that is gone."""
-    state = partition()
-    take(state, *(encode(sample("m", slot)) for slot in range(30)), recorded_at=START + 400)
-    store.save(state, START + 400.25)
-    assert not store.load(0, table).lost
-    server.delete(names.slots(0, START // 10 % 360))
-    if written_since:
-        server.hset(names.state(0), "written_at", START + 500.5)
-    loaded = store.load(0, table)
-    assert loaded.lost == ({"state": 1} if written_since else {"slots": 1})
-    assert loaded.next_offset == 0
-    assert (loaded.ring.n[0, 0] > 0).sum() == 29
-
-
 def test_values_that_left_redis_are_written_again(store, names, server):
     state = partition()
     take(state, encode(sample("m", 0)), facts("m", START), recorded_at=START + 5)

@@ -46,6 +46,7 @@ def process(silent_s, *, host="h", **changes):
     return Process(host=host, pid=7, version="1", **{**values, "started": NOW_S - 1000.0 + values["started"]})
 
 
+YOUNG = process(1.0, started=965.0)
 ALIKE = {"s-1": process(1.0, details={"profiles": "a"})}
 """A scorer with profiles of its own."""
 
@@ -83,18 +84,12 @@ def unwell(**changes):
                      "not running: h-1 (process 7 of h), silent for 21s", "`kill -CONT 7` wakes it", id="frozen"),
         pytest.param(process_findings("stream", {"h-1": process(40.0), "h-2": process(1.0, started=500.0)}, NOW_S),
                      "warning", "silent for 40s; 1 more run", "start `windward stream`", id="one of two"),
-        pytest.param(process_findings("stream", {"h-1": process(40.0), "h-2": process(1.0, started=965.0)}, NOW_S),
-                     "good", "1 running: h-2", "", id="replaced"),
-        pytest.param(
-            process_findings(
-                "stream",
-                {"a-1": process(40.0, host="a"), "h-2": process(1.0, started=965.0)},
-                NOW_S,
-            ), "warning", "not running: a-1 (process 7 of a)", "start", id="another host's replaces none"),
-        pytest.param(
-            process_findings(
-                "stream", {"h-1": process(50.0), "h-2": process(40.0), "h-3": process(1.0, started=965.0)}, NOW_S
-            ), "warning", "not running: h-2", "start", id="one for two"),
+        pytest.param(process_findings("stream", {"h-1": process(40.0), "h-2": YOUNG}, NOW_S), "good", "1 running: h-2",
+                     "", id="replaced"),
+        pytest.param(process_findings("stream", {"a-1": process(40.0, host="a"), "h-2": YOUNG}, NOW_S), "warning",
+                     "not running: a-1 (process 7 of a)", "start", id="another host's replaces none"),
+        pytest.param(process_findings("stream", {"h-1": process(50.0), "h-2": process(40.0), "h-3": YOUNG}, NOW_S),
+                     "warning", "not running: h-2", "start", id="one for two"),
         pytest.param(process_findings("stream", {"h-1": process(1.0, ready=False, details={"topic": False})}, NOW_S),
                      "error", "h-1 runs and is not ready: the samples topic is missing", "log", id="not ready"),
         pytest.param(process_findings("scorer", {"h-1": process(21.0, user="s")}, NOW_S, {"s": Attempt(2.0, "a:1")}),
@@ -154,10 +149,8 @@ def unwell(**changes):
         pytest.param(unwell(ready=False), "error", "not ready", "log", id="not ready"),
         pytest.param(unwell(degraded="old"), "error", "old", "broker", id="degraded"),
         pytest.param(unwell(degraded="none", machines=0), "good", "1 running", "", id="no machine yet"),
-        pytest.param(unwell(ledger_unaccepted="emptied"), "error", "emptied",
-                     "docs/ledger.md", id="unaccepted"),
-        pytest.param(unwell(ledger_check={"differences": 2}), "warning", "2 sums",
-                     "ledger check --repair", id="sums"),
+        pytest.param(unwell(ledger_unaccepted="emptied"), "error", "emptied", "docs/ledger.md", id="unaccepted"),
+        pytest.param(unwell(ledger_check={"differences": 2}), "warning", "2 sums", "ledger check --repair", id="sums"),
         pytest.param(replication_findings(2, 0), "note", "2 replicas", "--acknowledged-by", id="replicas"),
         pytest.param(replication_findings(1, 2), "error", "wait for 2 replicas", "start a replica", id="no replicas"),
         pytest.param(rule_findings([BROKEN] * 2), "warning", "2 rules broken, such", "--violations", id="rules"),

@@ -14,7 +14,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from ops.exporter.exporter import process_families
-from ops.exporter.exposition import RATIO, SECONDS, Family, MachineNames, fixed, page
+from ops.exporter.exposition import SECONDS, Family, MachineNames, page
 from ops.exporter.selection import label_name, label_names
 from schemas.process.pages import add_process
 from tests.effort import examples
@@ -56,16 +56,6 @@ def test_a_column_is_read_back(names, data):
     assert got.keys() == wanted.keys()
     for key, value in wanted.items():
         assert got[key] == pytest.approx(value, rel=1e-15, abs=5.1e-8)
-
-
-@settings(deadline=None)
-@given(st.lists(st.floats(0, 9.9999999), min_size=1))
-def test_digits_are_those_of_a_format(values):
-    """The digits made by columns are Python's, to the last."""
-    rows = fixed(np.array(values), *RATIO)
-    for row, value in zip(rows, values, strict=True):
-        assert float(row.tobytes()) == pytest.approx(value, abs=5.1e-8)
-        assert len(row.tobytes()) == len("0.1234567")
 
 
 def test_a_value_too_wide_for_its_digits_is_written_in_full():

@@ -232,14 +232,8 @@ def test_the_fleet_is_left_out_while_most_machines_are_stale(fresh, stale, known
     if fresh:
         tables.append(table([f"m{number}" for number in range(fresh)], partition=1))
     found = of_fleet(state(tables))
-    for name in (
-        "headroom_ratio",
-        "utilization_mean_ratio",
-        "utilization_stddev_ratio",
-        "risk_ratio",
-        "soon_hot_ratio",
-    ):
-        assert (f"windward_fleet_{name}" in found) is known, name
+    for name in ("headroom", "utilization_mean", "utilization_stddev", "risk", "soon_hot"):
+        assert (f"windward_fleet_{name}_ratio" in found) is known, name
     assert ("windward_machine_soon_hot_ratio" in found) is (fresh > 0)
     assert "windward_fleet_requested_ratio" in found
 

@@ -28,16 +28,11 @@ ENTRIES = [rich(1e9), later(1e9 + 60), Entry(at=1e9 + 120)]
 FILE = HEADER + b"".join(map(frame, ENTRIES))
 
 
-def test_what_is_written_is_read_equal():
-    found = list(read_frames(FILE, "x.record"))
-    assert [one.entry for one in found] == ENTRIES
-    assert found[-1].end == len(FILE)
-
-
 @given(cut=st.integers(0, len(FILE)))
 def test_a_file_that_was_cut_has_its_whole_entries(cut):
     found = list(read_frames(FILE[:cut], "x.record"))
     ends = [one.end for one in read_frames(FILE, "x.record")]
+    assert ends == [len(HEADER + b"".join(map(frame, ENTRIES[:count]))) for count in (1, 2, 3)]
     assert [one.entry for one in found] == ENTRIES[: sum(end <= cut for end in ends)]
 
 

@@ -291,9 +291,7 @@ REFUSED = [
     ("a space in the id", {"entries": {"a b": {"cpu": 1}}}, "malformed", "instance_report.entries"),
     ("a line's end in the id", {"entries": {"a\n": {"cpu": 1}}}, "malformed", "instance_report.entries"),
     ("an over-long id", {"entries": {"a" * 254: {"cpu": 1}}}, "malformed", "instance_report.entries"),
-    (
-        "too many", {"entries": {f"i{n}": {} for n in range(ENTRIES_MAX + 1)}}, "malformed", "instance_report.entries",
-    ),
+    ("too many", {"entries": {f"i{n}": {} for n in range(ENTRIES_MAX + 1)}}, "malformed", "instance_report.entries", ),
 ]  # fmt: skip
 
 

@@ -132,83 +132,51 @@ def test_values_are_read(tmp_path, name, argv, environ, text, wanted):
 
 
 WRONG = [
-    ("not a number", ["--count", "x"], {}, "", "count: expected a whole number, got 'x' (flag --count)"),
-    (
-        "too small",
-        ["--interval-s", "5"],
-        {},
-        "",
-        "interval_s: expected a number of 10 or more, got '5' (flag --interval-s)",
-    ),
-    ("endless", ["--interval-s", "inf"], {}, "", "interval_s: 'inf' is not a duration such as 90s, 5m or 2h"),
-    ("not finite", ["--interval-s", "nan"], {}, "", "interval_s: 'nan' is not a duration"),
-    (
-        "too large",
-        [],
-        {"WINDWARD_COUNT": "101"},
-        "",
-        "count: expected a whole number of at most 100, got '101' (variable WINDWARD_COUNT)",
-    ),
-    ("empty", [], {"WINDWARD_COUNT": ""}, "", "count: expected a whole number, got '' (variable WINDWARD_COUNT)"),
-    ("no such choice", [], {}, '[example]\nkind = "c"', "kind: expected a or b, got 'c' ([example] of "),
-    ("no such choice for all", [], {}, '[all]\nkind = "c"', "kind: expected a or b, got 'c' ([all] of "),
-    ("no yes or no", [], {"WINDWARD_LOUD": "maybe"}, "", "loud: expected true or false"),
-    ("a list for a number", [], {}, "[example]\ncount = [1]", "count: expected a whole number, got a list, got [1]"),
-    ("a wrong item", ["--windows-s", "10,x"], {}, "", "windows_s: 'x' is not a duration such as"),
-    ("a pair without =", ["--labels", "a"], {}, "", "labels: expected KEY=VALUE, got 'a' (flag --labels)"),
-    ("a number that is none", ["--high", "cpu=65%"], {}, "", "high: expected KEY=NUMBER, got 'cpu=65%' (flag --high)"),
-    ("numbers as labels", [], {}, "[example.labels]\na = 1", "labels: expected text, got a whole number"),
-    ("unknown key", [], {}, "[example]\ncuont = 3", "cuont: no such setting in [example] of "),
-    ("unknown flag", ["--cuont", "3"], {}, "", "unrecognized arguments: --cuont; did you mean --count?"),
-    ("shortened flag", ["--cou", "3"], {}, "", "unrecognized arguments: --cou;"),
-    ("flag without value", ["--count"], {}, "", "argument --count: expected one argument"),
-    ("stray argument", ["extra"], {}, "", "arguments too many: 1"),
-    ("secret by flag", ["--password", "hush"], {}, "", "password: has no flag, which others could read"),
-    (
-        "rule of the process",
-        ["--windows-s", "9,3"],
-        {},
-        "",
-        "windows_s: expected an ascending list, got [9, 3] (flag --wi",
-    ),
-    (
-        "rule, by file",
-        [],
-        {},
-        "[all]\nwindows_s = [9, 3]",
-        "windows_s: expected an ascending list, got [9, 3] ([all] of ",
-    ),
-    ("rule across settings", ["--kind", "b"], {}, "", "password is required with kind b"),
-    ("no file", ["--config", "/nowhere/x.toml"], {}, "", "config: /nowhere/x.toml cannot be read: No such file"),
-    ("no file in the environment", [], {"WINDWARD_CONFIG": "/nowhere"}, "", "config: /nowhere cannot be read"),
-    ("a directory", ["--config", "/"], {}, "", "config: / cannot be read: Is a directory"),
-    ("not TOML", [], {}, "count = = 3", "is not TOML: "),
-    ("not UTF-8", [], {}, b"name = '\xff'", "is not TOML: "),
-    ("a table that is none", [], {}, "example = 3", "config: example in "),
-    ("[all] that is none", [], {}, "all = 3", "config: all in "),
-    (
-        "secret file missing",
-        [],
-        {"WINDWARD_PASSWORD_FILE": "/nowhere"},
-        "",
-        "WINDWARD_PASSWORD_FILE: the file it names cannot be re",
-    ),
-    (
-        "secret of a wrong type",
-        [],
-        {},
-        "[example]\npassword = 4711",
-        "password: expected text, got a whole number ([exam",
-    ),
+    ("not a number", ["--count", "x"], "count: expected a whole number, got 'x' (flag --count)"),
+    ("too small", ["--interval-s", "5"], "interval_s: expected a number of 10 or more, got '5' (flag --interval-s)"),
+    ("endless", ["--interval-s", "inf"], "interval_s: 'inf' is not a duration such as 90s, 5m or 2h"),
+    ("not finite", ["--interval-s", "nan"], "interval_s: 'nan' is not a duration"),
+    ("too large", {"WINDWARD_COUNT": "101"}, "count: expected a whole number of at most 100, got '101' (variable WIND"),
+    ("empty", {"WINDWARD_COUNT": ""}, "count: expected a whole number, got '' (variable WINDWARD_COUNT)"),
+    ("no such choice", '[example]\nkind = "c"', "kind: expected a or b, got 'c' ([example] of "),
+    ("no such choice for all", '[all]\nkind = "c"', "kind: expected a or b, got 'c' ([all] of "),
+    ("no yes or no", {"WINDWARD_LOUD": "maybe"}, "loud: expected true or false"),
+    ("a list for a number", "[example]\ncount = [1]", "count: expected a whole number, got a list, got [1]"),
+    ("a wrong item", ["--windows-s", "10,x"], "windows_s: 'x' is not a duration such as"),
+    ("a pair without =", ["--labels", "a"], "labels: expected KEY=VALUE, got 'a' (flag --labels)"),
+    ("a number that is none", ["--high", "cpu=65%"], "high: expected KEY=NUMBER, got 'cpu=65%' (flag --high)"),
+    ("numbers as labels", "[example.labels]\na = 1", "labels: expected text, got a whole number"),
+    ("unknown key", "[example]\ncuont = 3", "cuont: no such setting in [example] of "),
+    ("unknown flag", ["--cuont", "3"], "unrecognized arguments: --cuont; did you mean --count?"),
+    ("shortened flag", ["--cou", "3"], "unrecognized arguments: --cou;"),
+    ("flag without value", ["--count"], "argument --count: expected one argument"),
+    ("stray argument", ["extra"], "arguments too many: 1"),
+    ("secret by flag", ["--password", "hush"], "password: has no flag, which others could read"),
+    ("rule of the process", ["--windows-s", "9,3"], "windows_s: expected an ascending list, got [9, 3] (flag --wi"),
+    ("rule, by file", "[all]\nwindows_s = [9, 3]", "windows_s: expected an ascending list, got [9, 3] ([all] of "),
+    ("rule across settings", ["--kind", "b"], "password is required with kind b"),
+    ("no file", ["--config", "/nowhere/x.toml"], "config: /nowhere/x.toml cannot be read: No such file"),
+    ("no file in the environment", {"WINDWARD_CONFIG": "/nowhere"}, "config: /nowhere cannot be read"),
+    ("a directory", ["--config", "/"], "config: / cannot be read: Is a directory"),
+    ("not TOML", "count = = 3", "is not TOML: "),
+    ("not UTF-8", b"name = '\xff'", "is not TOML: "),
+    ("a table that is none", "example = 3", "config: example in "),
+    ("[all] that is none", "all = 3", "config: all in "),
+    ("secret file missing", {"WINDWARD_PASSWORD_FILE": "/nowhere"}, "WINDWARD_PASSWORD_FILE: the file it names cannot"),
+    ("secret of a wrong type", "[example]\npassword = 4711", "password: expected text, got a whole number ([exam"),
 ]
 
 
-@pytest.mark.parametrize(("name", "argv", "environ", "text", "wanted"), WRONG, ids=[row[0] for row in WRONG])
-def test_a_wrong_setting_is_one_line_that_names_it(tmp_path, name, argv, environ, text, wanted):
-    """The setting, what was expected, what came, and where from; a secret's value is never shown."""
-    config = file(tmp_path, text) if text else None
+@pytest.mark.parametrize(("name", "given", "wanted"), WRONG, ids=[row[0] for row in WRONG])
+def test_a_wrong_setting_is_one_line_that_names_it(tmp_path, name, given, wanted):
+    """As an argument, a variable or in a file: what was expected, what came, and where from; never a secret's value."""
     with pytest.raises(SettingsError) as error:
-        load(argv, environ, config)
+        if isinstance(given, list):
+            load(given)
+        elif isinstance(given, dict):
+            load([], given)
+        else:
+            load([], {}, file(tmp_path, given))
     message = str(error.value)
     assert wanted in message, name
     assert "\n" not in message

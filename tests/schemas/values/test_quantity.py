@@ -13,18 +13,9 @@ from schemas.values.quantity import parse_quantity
 
 SUFFIXES = {
     "m": 1e-3,
-    "": 1,
-    "k": 1e3,
     "K": 1e3,
-    "M": 1e6,
-    "G": 1e9,
-    "T": 1e12,
-    "P": 1e15,
-    "Ki": 2**10,
-    "Mi": 2**20,
-    "Gi": 2**30,
-    "Ti": 2**40,
-    "Pi": 2**50,
+    **{suffix: 10 ** (3 * power) for power, suffix in enumerate(("", *"kMGTP"))},
+    **{f"{suffix}i": 2 ** (10 * power) for power, suffix in enumerate("KMGTP", 1)},
 }
 
 GOOD = [
@@ -86,22 +77,21 @@ G Gi i two 2Q 2g 2GB 2gib 2iG 2mm 2Gm 2,5 1G1 0x10 -1 -1m nan inf -inf infi 1e40
 """
 BAD = [
     *WORDS.split(),
-    "",
-    " ",
-    -1,
-    -1e-09,
-    math.nan,
-    math.inf,
-    "1 Gi",
-    "2 G",
-    "1\tGi",
-    "1\xa0Gi",
-    " 1",
-    "1 ",
-    "1\n",
-    "\uff11\uff12",
-    "\u0661\u0662\u0663m",
-    "1\uff11Gi",
+    *[
+        "",
+        " ",
+        "1 Gi",
+        "2 G",
+        "1\tGi",
+        "1\xa0Gi",
+        " 1",
+        "1 ",
+        "1\n",
+        "\uff11\uff12",
+        "\u0661\u0662\u0663m",
+        "1\uff11Gi",
+    ],
+    *(-1, -1e-09, math.nan, math.inf),
 ]
 """Among them what Python's ``float`` reads and Kubernetes refuses, and the tables of ``resource.ParseQuantity``
 (k8s.io/apimachinery, ``quantity_test.go``)."""

@@ -2,6 +2,7 @@
 
 import socket
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from streams.agent.__main__ import SystemdNotifier
@@ -57,27 +58,15 @@ def test_an_agent_is_ready_while_records_are_delivered():
     assert ready(counts, 30.0, lambda: 1030.0)[1]["clock_ahead_s"] == 60.5
 
 
-def test_states_reach_the_socket(tmp_path):
-    path = str(tmp_path / "notify")
+@pytest.mark.parametrize("name", ["{}/notify", "@windward-test-notify"])
+def test_states_reach_the_socket(tmp_path, name):
+    """By a path or an abstract name; no socket, or one that is gone, is no reason to stop."""
+    name = name.format(tmp_path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
-        systemd.bind(path)
+        systemd.bind(name.replace("@", "\0"))
         systemd.settimeout(5)
-        notifier = SystemdNotifier({"NOTIFY_SOCKET": path})
         for state in ("READY=1", "STOPPING=1"):
-            notifier.notify(state)
+            SystemdNotifier({"NOTIFY_SOCKET": name}).notify(state)
             assert systemd.recv(100) == state.encode()
-
-
-def test_an_abstract_socket_is_reached_too():
-    name = "windward-test-notify"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
-        systemd.bind("\0" + name)
-        systemd.settimeout(5)
-        SystemdNotifier({"NOTIFY_SOCKET": "@" + name}).notify("WATCHDOG=1")
-        assert systemd.recv(100) == b"WATCHDOG=1"
-
-
-def test_without_systemd_nothing_happens(tmp_path):
-    """No socket, or one that is gone, is no reason to stop."""
     SystemdNotifier({}).notify("READY=1")
     SystemdNotifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).notify("READY=1")

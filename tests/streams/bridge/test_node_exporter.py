@@ -16,13 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.sample import MachineFacts, Message, Sample
-from schemas.process.page_server import PageServer
 from schemas.process.settings import SettingsError
-from streams.bridge.__main__ import bridge, main
+from streams.bridge.__main__ import main, scrape
 from streams.bridge.formats.assembler import Assembler
 from streams.bridge.formats.node_exporter import CPU, IDLE, name_of, points, query_of, read_answer, read_page
 from streams.bridge.formats.points import Point, UnreadableError
-from streams.bridge.scraping import Asker, How, Page, Scraper, Target
+from streams.bridge.scraping import Asker, Credentials, How, Page, Scraper, Target
 from streams.bridge.settings import BridgeSettings
 from tests.dripping import dripping
 from tests.support.pages import Answering, serving
@@ -170,34 +169,6 @@ def test_an_answer_that_drips_is_none(first):
         assert time.monotonic() - begun_s < 1.0
 
 
-def test_forty_targets_that_drip_hold_up_no_other():
-    """More than there are threads: two that answer are read in each interval, from the second on."""
-
-    def answer(_, start):
-        start("200 OK", [])
-        return [page(1, 2)]
-
-    good = PageServer(answer, "127.0.0.1", 0)
-    try:
-        with dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n") as where:
-            slow = [Target.read(f"slow{number}={where}") for number in range(40)]
-            fine = [Target.read(f"fine{number}=127.0.0.1:{good.port}") for number in range(2)]
-            scraper, stop, found = Scraper([*slow, *fine], How(0.5, 0.3)), threading.Event(), list[Point]()
-
-            def take(points):
-                found.extend(points)
-                if scraper.counts["read"] >= 10:
-                    stop.set()
-
-            begun_s = time.monotonic()
-            scraper.run(stop, take)
-            assert time.monotonic() - begun_s < 15.0
-        assert {point.machine for point in found} == {"fine0", "fine1"}
-        assert scraper.counts["away"] >= 40
-    finally:
-        good.stop()
-
-
 @pytest.mark.parametrize(
     ("name", "given"),
     [
@@ -230,16 +201,16 @@ def test_prometheus_with_a_password_is_refused():
     ],
 )
 def test_credentials_are_sent_and_never_shown(name, given, sent):
-    how = BridgeSettings(**given).how
-    assert how.authorization == sent, name
-    assert not sent or sent not in repr(how)
+    credentials = BridgeSettings(**given).credentials
+    assert credentials.authorization == sent, name
+    assert not sent or sent not in repr(credentials)
 
 
 @pytest.mark.parametrize("token", ["a\nb", "a\x7f", "\u20ac"])
 def test_a_token_that_no_header_can_carry_is_refused(token):
     """At the start: the library refuses it at each request."""
     with pytest.raises(SettingsError, match="printable ASCII"):
-        _ = BridgeSettings(scrape_password=token).how
+        _ = BridgeSettings(scrape_password=token).credentials
 
 
 def test_a_scrape_carries_its_credentials():
@@ -254,7 +225,9 @@ def test_a_scrape_carries_its_credentials():
 
         thread = threading.Thread(target=serve)
         thread.start()
-        found = Page(f"http://127.0.0.1:{listener.getsockname()[1]}/", How(5.0, 5.0, authorization="Bearer t"))
+        found = Page(
+            f"http://127.0.0.1:{listener.getsockname()[1]}/", How(5.0, 5.0, credentials=Credentials("Bearer t"))
+        )
         assert found.get() == b"ok"
         thread.join()
         found.close()
@@ -360,7 +333,7 @@ def test_one_machine_under_two_targets_is_counted_and_the_first_keeps_it(caplog)
     assert max(one.nic.mean for one in found if one.nic) == pytest.approx(1e6)
     source = Recorded([points("db1", T, read_page(page(1, 2)), one) for one in ("one", "two", "two")])
     with caplog.at_level("WARNING", "windward.bridge"):
-        bridge(source, Assembler(1), Published(), threading.Event())
+        scrape(source, Assembler(1), Published(), threading.Event())
     records = [one.values for one in caplog.records if one.message == "bridge.name.taken"]
     assert [(one["machine"], one["read"], one["left_out"]) for one in records] == [("db1", "one", "two")]
 
@@ -501,12 +474,11 @@ def test_a_dry_run_says_which_interfaces_count(exporter, capsys):
         main(["otel", "--dry-run"], {})
 
 
-def test_a_lost_rack_holds_up_no_other(exporter):
-    """Of 60 targets 50 hang: the others are read at their pace once each of those has failed."""
-    targets = [Target(f"{exporter}/slow?{number}") for number in range(50)]
-    targets += [Target(f"{exporter}/metrics?{number}", f"m{number}") for number in range(10)]
-    scraper, stop = Scraper(targets, How(0.5, 0.4)), threading.Event()
-    moments = []
+@pytest.mark.parametrize("drips", [False, True])
+def test_a_lost_rack_holds_up_no_other(exporter, drips):
+    """Of 60 targets 50 hang or drip: the others are read at their pace once each of those has failed."""
+    targets = [Target(f"{exporter}/metrics?{number}", f"m{number}") for number in range(10)]
+    moments, stop = [], threading.Event()
 
     def take(_):
         if scraper.counts["away"] >= 50:
@@ -514,8 +486,11 @@ def test_a_lost_rack_holds_up_no_other(exporter):
             if moments[-1][0] - moments[0][0] > 2.0:
                 stop.set()
 
-    threading.Thread(target=scraper.run, args=(stop, take), daemon=True).start()
-    assert stop.wait(30), scraper.counts
+    with dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n") as where:
+        lost = f"http://{where}" if drips else exporter
+        scraper = Scraper([*(Target(f"{lost}/slow?{number}") for number in range(50)), *targets], How(0.5, 0.4))
+        threading.Thread(target=scraper.run, args=(stop, take), daemon=True).start()
+        assert stop.wait(30), scraper.counts
     (begun_s, before), (ended_s, after) = moments[0], moments[-1]
     assert after - before > 0.7 * 10 * (ended_s - begun_s) / 0.5
 

@@ -33,23 +33,19 @@ def collection(number):
 
 
 def page(values):
+    """Return the lines of a page; what is not among the values it does not have."""
     lines = [
         f'node_cpu_seconds_total{{cpu="{core}",mode="{mode}"}} {values[f"{mode}{core}"]!r}'
         for core in range(4)
         for mode in ("idle", "user", "steal")
         if f"{mode}{core}" in values
     ]
-    return "\n".join(
-        [
-            *lines,
-            "node_memory_MemTotal_bytes 1e10",
-            "node_memory_MemAvailable_bytes 6e9",
-            f'node_network_receive_bytes_total{{device="eth0"}} {values["received"]!r}',
-            f'node_network_transmit_bytes_total{{device="eth0"}} {values["sent"]!r}',
-            f'node_network_speed_bytes{{device="eth0"}} {SPEED!r}',
-            f'node_disk_io_time_seconds_total{{device="sda"}} {values["disk"]!r}',
-        ]
-    ).encode()
+    lines += ["node_memory_MemTotal_bytes 1e10", "node_memory_MemAvailable_bytes 6e9"]
+    lines += [f'node_network_receive_bytes_total{{device="eth0"}} {values["received"]!r}']
+    lines += [f'node_network_transmit_bytes_total{{device="eth0"}} {values["sent"]!r}']
+    lines += [f'node_network_speed_bytes{{device="eth0"}} {SPEED!r}']
+    lines += [f'node_disk_io_time_seconds_total{{device="sda"}} {values["disk"]!r}']
+    return "\n".join(lines).encode()
 
 
 def bridged(pages):
@@ -152,10 +148,7 @@ def test_time_that_falls_a_little_is_no_loss(name, rises, busy):
 
 def test_cores_that_are_off_are_no_capacity():
     """Their lines stay on the page, and stand still: two busy cores of four that were there are 2.0 of 2."""
-    pages = []
-    for number in range(3):
-        values = collection(0)
-        pages.append(values | {f"user{core}": LONG_S + 10.0 * number for core in range(2)})
+    pages = [collection(0) | {f"user{core}": LONG_S + 10.0 * number for core in range(2)} for number in range(3)]
     made, _ = bridged(pages)
     assert [(one.cpu.mean, one.cpu.capacity) for one in made if one.cpu] == [(2.0, 2.0)] * 2
 
@@ -194,13 +187,7 @@ def test_a_reboot_is_a_reset():
     assert assembler.counts["impossible"] == 0
 
 
-@given(
-    before=st.floats(0, 1e18),
-    now=st.floats(0, 1e18),
-    most=st.floats(0, 1e16),
-    wraps_at=st.sampled_from([0.0, BITS_32]),
-    resets=st.booleans(),
-)
+@given(st.floats(0, 1e18), st.floats(0, 1e18), st.floats(0, 1e16), st.sampled_from([0.0, BITS_32]), st.booleans())
 def test_no_rise_is_more_than_the_time_allows(before, now, most, wraps_at, resets):
     """Whatever the counter did, and never below 0; a rise that is allowed is exact."""
     found = rise_of(before, now, most, wraps_at=wraps_at, resets=resets)
@@ -210,14 +197,8 @@ def test_no_rise_is_more_than_the_time_allows(before, now, most, wraps_at, reset
 
 
 def message(fields, number, **tags):
-    return json.dumps(
-        {
-            "name": "cpu",
-            "tags": {"cpu": "cpu-total", "host": "m"} | tags,
-            "fields": fields,
-            "timestamp": T + 10 * number,
-        }
-    ).encode()
+    said = {"name": "cpu", "tags": {"cpu": "cpu-total", "host": "m"} | tags, "fields": fields}
+    return json.dumps(said | {"timestamp": T + 10 * number}).encode()
 
 
 TELEGRAF = [

@@ -177,15 +177,6 @@ def test_gaps_hide_only_what_fell_into_them(gaps, zone, late):
     assert_peaks(ring, slots, means, zone)
 
 
-def test_minutes_that_arrive_late_within_the_ring_still_count():
-    """A peak delivered half an hour after its time is in today's peak."""
-    begin = epoch("UTC", 2026, 6, 10, 3)
-    ring = Ring()
-    fold(ring, batch_of(["m"], begin + 1805, [1.0]))
-    fold(ring, batch_of(["m"], begin + 5, [77.0], recorded_at=begin + 1806))
-    assert day_peaks(ring, ROW, Zone())["peak_today"][0, 0] == 77.0
-
-
 @pytest.mark.parametrize(("interval_s", "each_minute"), [(10, 6), (30, 2), (60, 1)])
 def test_a_peak_does_not_fall_while_its_minute_fills(interval_s, each_minute):
     """A minute that begins with a burst counts when it is over, with its mean; today's peak only rises."""

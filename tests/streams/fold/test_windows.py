@@ -80,21 +80,6 @@ def test_mean_std_and_max_are_those_of_all_raw_readings(pattern, seed, offset, s
         assert columns["max"][0, w, 0] == np.float32(inside.max())
 
 
-def test_a_window_without_readings_is_nan_with_coverage_zero():
-    """A resource that is never given, and one last given before the window, are unknown and not zero."""
-    means = np.full((361, R), np.nan)
-    means[:, 0] = 2.0
-    means[100, 1] = 5.0
-    columns = window_columns(filled_ring(np.arange(361), means), ROW, WINDOWS)
-    for name in ("mean", "std", "max", "percentile"):
-        assert np.isnan(columns[name][0, :, 2]).all(), name
-        assert np.isnan(columns[name][0, :2, 1]).all(), name
-        assert not np.isnan(columns[name][0, 2, 1]).any(), name
-    np.testing.assert_array_equal(columns["filled"][0, :, :3], [[30, 0, 0], [90, 0, 0], [360, 1, 0]])
-    np.testing.assert_array_equal(columns["coverage"][0, :, 2], 0)
-    np.testing.assert_array_equal(columns["std"][0, :, 0], 0)
-
-
 def test_a_small_spread_is_kept_where_the_newest_slots_lack_the_resource():
     """Sums are about its newest slot that is filled, which may be an old one."""
     means = 2.0**36 + np.random.default_rng(1).normal(0, 1, (60, R))
@@ -201,9 +186,7 @@ def test_rows_may_be_asked_for_in_any_order_and_number():
     ],
 )
 def test_windows_that_the_ring_cannot_hold_are_refused(name, windows_s):
-    with pytest.raises(
-        ValueError, match=r"^windows_s: expected ascending multiples of 10 s up to 3600 s, got "
-    ) as error:
+    with pytest.raises(ValueError, match=r"^windows_s: expected ascending multiples of 10 s up to 3600 s, ") as error:
         check_windows(windows_s)
     assert str(list(windows_s)) in str(error.value), name
 
@@ -263,10 +246,10 @@ def sizes(*parts):
     return float(np.ptp(every)), float(np.abs(every).max())
 
 
-def pooled(cells, shift=None):
-    """The moments of the union of these sets, about the first that is not empty, or about ``shift``."""
+def pooled(cells):
+    """The moments of the union of these sets, about the first that is not empty."""
     n, mean, m2 = (np.concatenate([cell[i] for cell in cells]) for i in range(3))
-    about_one = np.array(mean[np.argmax(n > 0)] if shift is None else shift)
+    about_one = np.array(mean[np.argmax(n > 0)])
     first, second = about(about_one, n, mean, m2)
     count = np.array([n.sum()])
     return count, *pool(about_one, count, first.sum(keepdims=True), second.sum(keepdims=True))
@@ -282,13 +265,3 @@ def test_pool_equals_numpy_on_the_concatenation(parts, offset):
     else:
         assert got[0][0] == got[2][0] == 0
         assert np.isnan(got[1][0])
-
-
-def test_a_spread_of_1_at_1e9_is_kept_by_a_mean_of_the_set_alone():
-    readings = np.random.default_rng(1).normal(0, 1, (1000, 10)) + 1e9
-    cells = [triple(row) for row in readings]
-    wanted = (readings - 1e9).std()
-    count, _, m2 = pooled(cells)
-    assert np.sqrt(m2 / count)[0] == pytest.approx(wanted, rel=1e-9)
-    count, _, m2 = pooled(cells, 0.0)
-    assert np.sqrt(m2 / count)[0] != pytest.approx(wanted, rel=1e-2)

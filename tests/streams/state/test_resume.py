@@ -70,15 +70,6 @@ def again(resumed, batch=BATCH):
     return state
 
 
-def test_state_that_holds_is_the_state():
-    state = folded()
-    values, manifest = stored(state)
-    resumed = resume(values, manifest)
-    assert not +resumed.lost
-    assert_same(resumed.ring, state.ring)
-    assert resumed.facts == state.facts
-
-
 @pytest.mark.parametrize("verified", [True, False])
 def test_values_that_are_gone_are_never_taken_for_covered(verified):
     """A quarter of the slots: without a manifest blank; with one also known to be lost, and exact once read again."""

@@ -22,9 +22,9 @@ LIVES = Lives(np.array([600.0, 1_200.0, 3_600.0]), np.array([1.0, 2.0, 4.0]), np
 INSTANCES = [(5.0, 6.0, 0, 120), (5.0, 6.0, 0, 60)]
 
 
-def figures(classes, cores=10.0):
-    """Of prod and batch on one machine for two hours, of which the second is prod's alone."""
-    small = world([cores], INSTANCES, minutes=120, classes=classes)
+def figures(classes):
+    """Of prod and batch on one machine of ten cores for two hours, of which the second is prod's alone."""
+    small = world([10.0], INSTANCES, minutes=120, classes=classes)
     outcome = simulate(small, ProfilePolicy(load_profiles(()).choose("kubernetes")))
     return dict(class_figures(outcome, 0, 120))
 
@@ -39,7 +39,7 @@ def test_what_prod_loses_on_a_hot_machine():
 
 
 def test_a_machine_that_prod_makes_hot():
-    found = figures(["batch", "prod"], cores=10.0)
+    found = figures(["batch", "prod"])
     assert found["hot90_prod"] == 0.5
     assert figures(["free", "prod"]) == found
 
@@ -52,12 +52,8 @@ def test_a_world_of_prod_alone_has_no_figures_by_class():
 
 def test_a_first_try_that_was_the_last_is_a_refusal():
     """An instance that asks shortly before the end asks once."""
-    small = world(
-        [10.0],
-        [(8.0, 1.0, 0, 120), (8.0, 1.0, 118, 9), (1.0, 1.0, 0, 9)],
-        minutes=120,
-        classes=["prod", "prod", "batch"],
-    )
+    instances = [(8.0, 1.0, 0, 120), (8.0, 1.0, 118, 9), (1.0, 1.0, 0, 9)]
+    small = world([10.0], instances, minutes=120, classes=["prod", "prod", "batch"])
     outcome = simulate(small, ProfilePolicy(load_profiles(()).choose("kubernetes")))
     assert outcome.tries.tolist() == [1, 1, 1]
     assert class_figures(outcome, 0, 120)["refused_prod"] == 0.5

@@ -31,9 +31,6 @@ def test_the_factor_between_asked_and_used_is_learned_in_a_replay():
 
 def test_a_profile_that_does_not_go_by_it_learns_nothing():
     assert learned_by("kubernetes") is None
-
-
-def test_profiles_say_whether_they_learn():
     assert [learns_use(load_profiles().choose(name)) for name in ("windward", "seed")] == [True, False]
 
 

@@ -77,21 +77,16 @@ def test_each_try_is_one_decision():
 
 
 def test_figures_of_a_world_checked_by_hand():
-    """One machine at 120 %, one idle, for half of the time."""
-    figures = measure(simulate(world([10.0, 10.0], [(5.0, 12.0, 0, 120)]), profile()))["steady"]
+    """One machine at 120 %, one idle, for half of the time. Demand above the cores is lost, and read by no agent."""
+    outcome = simulate(world([10.0, 10.0], [(5.0, 12.0, 0, 120)]), profile())
+    figures = measure(outcome)["steady"]
     assert figures["std"] == pytest.approx(0.5 * 0.5)  # 1 and 0, half of the time
     assert figures["hot100"] == figures["hot90"] == pytest.approx(0.25)
     assert figures["lost"] == pytest.approx(2 / 12)
     assert figures["on_hot"] == 1.0
     assert figures["mean"] == pytest.approx(0.3)
     assert figures["refused_first"] == 0.0
-
-
-def test_agents_measure_no_more_than_the_capacity():
-    """Demand above it is lost; the readings that are folded stop at the machine's cores."""
-    outcome = simulate(world([10.0, 10.0], [(5.0, 12.0, 0, 120)]), profile())
-    assert outcome.fleet.load.max() == 12.0
-    assert outcome.fleet.readings(0, 120).max() == 10.0
+    assert (outcome.fleet.load.max(), outcome.fleet.readings(0, 120).max()) == (12.0, 10.0)
 
 
 @pytest.mark.slow
@@ -217,10 +212,9 @@ def test_an_instance_that_asks_for_more_than_a_refused_one_is_not_ranked():
 def test_a_smaller_one_takes_the_place_of_a_larger_one():
     queue = Queue(MIXED)
     queue.take()
-    queue.refused(1)
-    assert [queue.cannot_fit(each) for each in (0, 1)] == [False, True]
-    queue.refused(0)
-    assert [queue.cannot_fit(each) for each in (0, 1)] == [True, True]
+    for refused, others in ((1, [False, True]), (0, [True, True])):
+        queue.refused(refused)
+        assert [queue.cannot_fit(each) for each in (0, 1)] == others
 
 
 def test_a_refusal_holds_for_its_kind():

@@ -16,30 +16,23 @@ from streams.agent.instances.meter import Found, Meter
 from tests.streams.agent.instances.tree import MIB
 
 
-def test_every_figure_is_read(tree):
-    """CPU seconds, memory less the cache that is not in use, bytes by device."""
+def test_a_group_is_read(tree):
+    """CPU seconds, memory less the cache that is not in use, bytes by device; what is off is None, never 0."""
     io = "8:0 rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0 dios=0\n7:0 \n259:1 rbytes=10 wbytes=0\n"
     tree.group("a.service", cpu_s=1.5, memory=3 * MIB, cache=MIB, io=io)
     read = read_cgroup(tree.groups / "a.service")
     assert read == Counters(cpu_s={NO_PROCESS: 1.5}, memory=2.0 * MIB, io={"8:0": 4608, "259:1": 10})
-
-
-def test_a_controller_that_is_off_is_not_known(tree):
-    """None, never 0; CPU time is counted in every group."""
-    tree.group("a.service", cpu_s=2.0, memory=None, io=None)
-    assert read_cgroup(tree.groups / "a.service") == Counters(cpu_s={NO_PROCESS: 2.0})
-
-
-def test_a_group_that_is_gone_is_an_error(tree):
+    tree.group("b.service", cpu_s=2.0, memory=None, io=None)
+    assert read_cgroup(tree.groups / "b.service") == Counters(cpu_s={NO_PROCESS: 2.0})
     with pytest.raises(FileNotFoundError):
         read_cgroup(tree.groups / "gone.service")
 
 
 def test_odd_contents():
-    """More cache than memory is no memory; a half empty line is passed over; what is torn is not known."""
+    """More cache than memory is no memory; a half empty line is passed over, and so is a torn last one."""
     assert working_set("100\n", "inactive_file 200\n") == 0.0
-    assert working_set("100\n", None) == 100.0
-    assert working_set("100\n", "inactive_file 2") is working_set("10", None) is cpu_seconds("usage_usec 15") is None
+    assert working_set("100\n", "inactive_file 2") == working_set("100\n", None) == 100.0
+    assert working_set("10", None) is cpu_seconds("usage_usec 15") is None
     assert io_bytes("8:16 \n") == {}
 
 

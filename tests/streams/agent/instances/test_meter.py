@@ -157,10 +157,7 @@ def test_only_physical_disks_count(tree):
     path = tree.root / "proc/diskstats"
     path.write_text(path.read_text() + "   8       1 sda1 1 0 8 1 1 0 0 1 0 1500 1\n")
     assert read_disks(tree.root) == {"8:0": DiskLine("sda", "8:0", 8 * 512, 1500)}
-
-
-def test_a_machine_without_disks_has_none(tmp_path):
-    assert read_disks(tmp_path) == {}
+    assert read_disks(tree.root / "none") == {}
 
 
 def test_recorded_disks_are_read():
@@ -171,19 +168,13 @@ def test_recorded_disks_are_read():
     assert after["sda"].busy_ms - before["sda"].busy_ms == 3500
 
 
-def test_a_network_of_its_own_is_counted(tree):
+def test_whose_network_it_is(tree):
+    """One of its own is counted; the machine's is not told apart; a process that is gone is an error."""
     tree.network(7, received=100, sent=250)
-    assert own_network(tree.root, 7) == (100, 250)
-
-
-def test_the_machines_own_network_is_not_told_apart(tree):
-    tree.share_network(7)
-    assert own_network(tree.root, 7) is None
-
-
-def test_a_process_that_is_gone_is_an_error(tree):
+    tree.share_network(8)
+    assert (own_network(tree.root, 7), own_network(tree.root, 8)) == ((100, 250), None)
     with pytest.raises(FileNotFoundError):
-        own_network(tree.root, 8)
+        own_network(tree.root, 9)
 
 
 @pytest.mark.skipif(not Path("/proc/1/net/dev").exists(), reason="no /proc here")
