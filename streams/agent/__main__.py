@@ -31,25 +31,21 @@ from streams.agent.settings import AgentSettings, check_machine
 log = logging.getLogger("windward.agent")
 
 SENDING_S = 10.0
-"""More than the time in which a record is acknowledged."""
+"""More than the time in which a record is acknowledged. So long after two intervals without one, it is not ready."""
 
 
-class SystemdNotifier:
-    """Sends states to the socket that systemd named, one datagram each; without one it does nothing."""
+def notify(environ: Mapping[str, str], state: str) -> None:
+    """Send a state such as ``READY=1``, ``WATCHDOG=1`` or ``STOPPING=1`` to the socket that systemd named, if any.
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        address = environ.get("NOTIFY_SOCKET", "")
-        self._address = "\0" + address[1:] if address.startswith("@") else address
-
-    def notify(self, state: str) -> None:
-        """Send one state such as ``READY=1``, ``WATCHDOG=1`` or ``STOPPING=1``; a failure is only logged."""
-        if not self._address:
-            return
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
-                channel.sendto(state.encode(), self._address)
-        except OSError as error:
-            log.debug("agent.notify.failed", extra={"values": {"error": str(error)}})
+    A failure is only logged.
+    """
+    if not (address := environ.get("NOTIFY_SOCKET", "")):
+        return
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+            channel.sendto(state.encode(), "\0" + address[1:] if address.startswith("@") else address)
+    except OSError as error:
+        log.debug("agent.notify.failed", extra={"values": {"error": str(error)}})
 
 
 class MachineTotals:
@@ -93,9 +89,11 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         )
         publisher.start()
     if settings.metrics_port:
-        serve_metrics(settings, sampler)
-    systemd = SystemdNotifier(environ)
-    systemd.notify("READY=1")
+        from streams.agent.metrics import serve
+
+        silent_s, host = 2 * settings.interval_s + SENDING_S, settings.metrics_host
+        serve(sampler.counts, product_version(), host, settings.metrics_port, silent_s, fleet=settings.prefix)
+    notify(environ, "READY=1")
     source = "machine" if settings.machine else identity.source
     started = {
         "machine": sampler.machine,
@@ -116,13 +114,13 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
             return False
         return True
 
-    alive = partial(systemd.notify, "WATCHDOG=1") if "WATCHDOG_USEC" in environ else lambda: None
+    alive = partial(notify, environ, "WATCHDOG=1") if "WATCHDOG_USEC" in environ else lambda: None
     reporter = None
     if settings.instances:
         meter = Meter(settings.found, MachineTotals().read, sampler.counts.instance_troubles)
         reporter = Reporter(meter, settings.instances_interval_s, sampler.counts)
     run(sampler, Clock(stop), emit, settings.facts_interval_s, alive, reporter)
-    systemd.notify("STOPPING=1")
+    notify(environ, "STOPPING=1")
     left = publisher.close(settings.flush_s) if publisher else 0
     if settings.once and left:
         log.error("agent.sample.undelivered", extra={"values": {"kafka": settings.kafka}})
@@ -168,15 +166,6 @@ def stop_event() -> threading.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     return stop
-
-
-def serve_metrics(settings: AgentSettings, sampler: Sampler) -> None:
-    """Start the pages; after two intervals and `SENDING_S` without a delivery the agent is not ready."""
-    from streams.agent.metrics import serve
-
-    silent_s = 2 * settings.interval_s + SENDING_S
-    host, port = settings.metrics_host, settings.metrics_port
-    serve(sampler.counts, product_version(), host, port, silent_s, fleet=settings.prefix)
 
 
 class Clock:

@@ -54,8 +54,8 @@ class Disk(Collector):
         names = [disk.name for disk in disks]
         if names != self._names:
             self._names = names
-            excluded = [name for name in names if self.exclude and self.exclude.fullmatch(name)]
-            self._physical = frozenset(name for name in names if name not in excluded and is_physical(self.sysfs, name))
+            counted = [name for name in names if not (self.exclude and self.exclude.fullmatch(name))]
+            self._physical = frozenset(name for name in counted if is_physical(self.sysfs, name))
         return {disk.name: disk.busy_ms for disk in disks if disk.name in self._physical}
 
     def parse(self, before: BusyTimes | None, now: BusyTimes, elapsed_s: float) -> Reading | None:

@@ -85,12 +85,11 @@ class Nic(Collector):
             links = [read_link(path) for path in sorted(self.sysfs.iterdir()) if path.is_dir()]
             chosen = choose(links, self.include, self.exclude)
             speeds = self.speeds
-            self._links = [one._replace(speed=speeds.get(one.name) or one.speed or speeds.get("*")) for one in chosen]
+            known = [one._replace(speed=speeds.get(one.name) or one.speed or speeds.get("*")) for one in chosen]
+            self._links = [one for one in known if self.capacity_given or one.speed is not None]
             self._links_until_s = now_s + LINKS_TTL_S
         counters = psutil.net_io_counters(pernic=True, nowrap=False)
-        counted = [
-            link for link in self._links if link.name in counters and (self.capacity_given or link.speed is not None)
-        ]
+        counted = [link for link in self._links if link.name in counters]
         return Traffic(
             received={link.name: counters[link.name].bytes_recv for link in counted},
             sent={link.name: counters[link.name].bytes_sent for link in counted},
@@ -99,8 +98,9 @@ class Nic(Collector):
 
     def interfaces(self) -> dict[str, str]:
         """Return the interfaces that count, each with the reason, for the machine's facts."""
-        by = "settings" if self.include else "kernel"
-        return interfaces_said({link.name: by for link in self._links if self.capacity_given or link.speed is not None})
+        return interfaces_said(
+            dict.fromkeys([link.name for link in self._links], "settings" if self.include else "kernel")
+        )
 
     def parse(self, before: Traffic | None, now: Traffic, elapsed_s: float) -> Reading | None:
         """Return the rate between two reads.

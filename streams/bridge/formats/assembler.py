@@ -19,7 +19,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-from schemas.messages.sample import WHY_MAX, MachineFacts, Message, Rejected, Sample, check_machine_id, interfaces_said
+from schemas.messages.sample import (
+    VERSION,
+    WHY_MAX,
+    MachineFacts,
+    Message,
+    Rejected,
+    Sample,
+    check_machine_id,
+    interfaces_said,
+)
 from schemas.names import SLOT_S
 from streams.agent.rises import ImpossibleRiseError, allowed_s
 from streams.agent.sampling.readings import Readings
@@ -34,8 +43,6 @@ from streams.bridge.formats.rates import (
     Key,
     Machine,
     Moment,
-    Rates,
-    rise,
 )
 
 SETTLE_S = 2.0
@@ -51,8 +58,6 @@ SHARE_MAX = 1.01
 AMOUNT_MAX = 1e16
 EPOCH_MAX_S = 1e11
 """The largest values in a sample: `schemas.messages.sample`."""
-
-VERSION = 1
 
 OF_CORES = ("cpu_busy_s", "cpu_total_s", "cpu_idle_s", "cores")
 
@@ -81,7 +86,6 @@ class Assembler:
     """By machine: the source that owns the name, and one that was rejected."""
 
     def __post_init__(self) -> None:
-        self._rates = Rates(self.nic_speed, self.cores)
         self._excluded = re.compile(self.excluded)
         self._machines: dict[str, Machine] = {}
 
@@ -118,7 +122,7 @@ class Assembler:
                 check_machine_id(name)
             except Rejected:
                 return None
-            found = self._machines[name] = Machine()
+            found = self._machines[name] = Machine(self.nic_speed, self.cores)
         return found
 
     def _is_of(self, machine: Machine, point: Point, arrived_s: float) -> bool:
@@ -135,37 +139,30 @@ class Assembler:
         return True
 
     def _put(self, point: Point, machine: Machine, arrived_s: float) -> list[Message]:
-        done: list[Message] = []
+        done, key = list[Message](), (point.quantity, point.part)
         if machine.moment is not None and point.at > machine.moment.at + SAME_MOMENT_S:
             done = self._close(point.machine, machine)
         if machine.moment is None:
-            if machine.since is not None and point.at <= machine.since + SAME_MOMENT_S and self._seen(point, machine):
-                self.counts["late"] += 1
-                return done
-            machine.moment = Moment(point.at, arrived_s)
-        elif point.at < machine.moment.at - SAME_MOMENT_S:
+            used = machine.since is not None and point.at <= machine.since + SAME_MOMENT_S
+            late = used and (key not in machine.before or point.at <= machine.before[key].at)
+        else:
+            late = point.at < machine.moment.at - SAME_MOMENT_S
+        if late:
             self.counts["late"] += 1
             return done
+        machine.moment = machine.moment or Moment(point.at, arrived_s)
         values = machine.moment.values
-        if math.isnan(point.value):
+        if not math.isfinite(point.value):
             self.counts["no-value"] += 1
-            return done
-        if point.value < 0 or (point.quantity == "cpu_busy_share" and point.value > SHARE_MAX):
+        elif point.value < 0 or (point.quantity == "cpu_busy_share" and point.value > SHARE_MAX):
             resource = RESOURCE_OF[point.quantity]
             self._impossible(machine, resource, f"impossible: {point.quantity} is {point.value:.6g}")
-            return done
-        if len(values) >= PARTS_MAX and (point.quantity, point.part) not in values:
+        elif len(values) >= PARTS_MAX and key not in values:
             self.counts["too-many"] += 1
-            return done
-        values[point.quantity, point.part] = point
-        self.counts["used"] += 1
+        else:
+            values[key] = point
+            self.counts["used"] += 1
         return done
-
-    @staticmethod
-    def _seen(point: Point, machine: Machine) -> bool:
-        """Return whether a point is at or before the last one used, or none was used."""
-        before = machine.before.get((point.quantity, point.part))
-        return before is None or point.at <= before.at
 
     def _close(self, name: str, machine: Machine) -> list[Message]:
         """Compute the readings of the current moment; return the messages that are due."""
@@ -182,7 +179,7 @@ class Assembler:
         first = machine.since is None
         if machine.since is None:
             machine.since = at
-        for resource, usage, capacity in self._rates.readings(machine, moment, rises):
+        for resource, usage, capacity in machine.use(moment, rises):
             if resource in wrong or not (usage <= AMOUNT_MAX and 0 < capacity <= AMOUNT_MAX):
                 continue
             if usage > capacity * (allowed_s(1.0) if resource == "nic" else SHARE_MAX):
@@ -207,7 +204,7 @@ class Assembler:
         return {
             part: "page" if machine.known.get(("nic_told", part)) else by_name
             for quantity, part in moment.values
-            if quantity == "received" and self._rates.speed(machine, part)
+            if quantity == "received" and machine.speed(part)
         }
 
     def _rises(self, machine: Machine, moment: Moment) -> tuple[dict[Key, tuple[float, float]], set[str]]:
@@ -221,9 +218,9 @@ class Assembler:
             if key[0] in OF_CORES and not point.delta and (before := machine.before.get(key))
         )
         for key, point in counters.items():
-            most, wraps_at = self._rates.most(machine, moment, key), 0.0 if restarted else WRAPS_AT.get(key[0], 0.0)
+            wraps_at = 0.0 if restarted else WRAPS_AT.get(key[0], 0.0)
             try:
-                if risen := rise(machine, key, point, most, wraps_at):
+                if risen := machine.rise(key, point, machine.most(moment, key), wraps_at):
                     rises[key] = risen
             except ImpossibleRiseError as error:
                 wrong.add(RESOURCE_OF[key[0]])

@@ -99,7 +99,6 @@ def points(
     return [
         Point(machine, at, quantity, part, value, source=source, parts=tuple(parts))
         for quantity, part, value, *parts in _points(values, excluded)
-        if math.isfinite(value) and value >= 0
     ]
 
 
@@ -134,9 +133,9 @@ def _points(values: Iterable[Value], excluded: str) -> Iterator[tuple[Any, ...]]
         elif one.metric in (IDLE_S, CORES, TOTAL, AVAILABLE):
             single[one.metric] = one.value
         elif one.metric in BY_DEVICE:
-            device = one.labels.get("device", "")
-            if device not in out or BY_DEVICE[one.metric] == "disk_busy_s":
-                yield BY_DEVICE[one.metric], device, one.value
+            quantity, device = BY_DEVICE[one.metric], one.labels.get("device", "")
+            if (device not in out or quantity == "disk_busy_s") and (quantity != "nic_speed" or one.value > 0):
+                yield quantity, device, one.value
     idle_s, cores = single.get(IDLE_S, math.nan), single.get(CORES, 0.0)
     counted = {core: each for core, each in modes.items() if "idle" in each}
     if counted and all(mode in IDLE for each in counted.values() for mode in each):

@@ -206,7 +206,7 @@ def _of_machine(group: ResourceMetrics, machine_key: str) -> Iterator[Point]:
             for point in _READERS[metric.name](machine, data.data_points):
                 summed = point.quantity == "memory_total" and metric.name == "system.memory.usage"
                 unusable = delta and point.quantity not in COUNTERS and point.quantity != "cores"
-                if math.isfinite(point.value) and point.value >= 0 and not (told and summed) and not unusable:
+                if not (told and summed) and not unusable:
                     yield point._replace(delta=delta)
 
 

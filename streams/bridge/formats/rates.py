@@ -61,6 +61,9 @@ class Moment:
 class Machine:
     """The state of one machine between two points."""
 
+    nic_speed: float | None = None
+    """Bytes/s, used in place of the speeds that the agent sends; so are ``cores``."""
+    cores: float | None = None
     moment: Moment | None = None
     before: dict[Key, Point] = field(default_factory=dict)
     """The last point of each counter."""
@@ -87,65 +90,51 @@ class Machine:
     heard_s: float = float("-inf")
     """The arrival of the newest point."""
 
+    def rise(self, key: Key, point: Point, most: float, wraps_at: float = 0.0) -> tuple[float, float] | None:
+        """Return the increase of a counter and its seconds; None without an earlier value.
 
-def rise(machine: Machine, key: Key, point: Point, most: float, wraps_at: float = 0.0) -> tuple[float, float] | None:
-    """Return the increase of a counter and its seconds; None without an earlier value.
-
-    ``most``: the most that it can rise by in a second. Raises ImpossibleRiseError.
-    """
-    before = machine.before.pop(key, None)  # so that the newest value is last
-    if key[0] == "cpu_idle_s":
-        for other in [one for one in machine.before if one[0] == "cpu_idle_s"]:  # of another number of cores
-            del machine.before[other]
-    machine.before[key] = point
-    if before is None and not point.delta:
-        return None
-    since = before.at if before else point.at
-    seconds = point.at - ((point.started or since) if point.delta else since)
-    if not 0 < seconds <= INTERVAL_S_MAX:
-        return None
-    earlier = before.value if before else 0.0
-    doubted = key in machine.doubted
-    machine.doubted.discard(key)
-    risen: float | None
-    if not point.delta and before and point.started > before.started > 0:
-        if key[0] in ("cpu_busy_s", "cpu_total_s"):
+        ``most``: the most that it can rise by in a second. Raises ImpossibleRiseError.
+        """
+        last = self.before.pop(key, None)  # so that the newest value is last
+        if key[0] == "cpu_idle_s":
+            for other in [one for one in self.before if one[0] == "cpu_idle_s"]:  # of another number of cores
+                del self.before[other]
+        self.before[key] = point
+        since = point.started if point.delta and point.started else last.at if last else point.at
+        seconds = point.at - since
+        if not 0 < seconds <= INTERVAL_S_MAX:
+            return None
+        doubted = key in self.doubted
+        self.doubted.discard(key)
+        restarted = last is not None and point.started > last.started > 0 and not point.delta
+        if restarted and key[0] in ("cpu_busy_s", "cpu_total_s"):
             return point.value, seconds  # a share of the time counted, however long that was
-        risen = rise_of(0.0, point.value, most * allowed_s(seconds))
-    elif point.delta:
-        risen = rise_of(0.0, point.value, most * allowed_s(seconds))
-    elif key[0] == "cpu_idle_s" and point.value <= earlier / 2:
-        return None
-    elif key[0] in ("cpu_busy_s", "cpu_idle_s") and 0 < earlier - point.value <= seconds * (TIME_FELL - 1):
-        risen = 0.0
-    else:
-        risen = rise_of(earlier, point.value, most * allowed_s(seconds), wraps_at=wraps_at, resets=not doubted)
-    parts = before.parts if before and not point.delta else (0.0,) * len(point.parts)
-    fell = min(map(sub, point.parts, parts), default=0.0) < seconds * (1 - TIME_FELL)
-    if risen is None or (fell and (point.delta or point.value >= earlier)):
-        if point.value > earlier:
-            machine.doubted.add(key)  # what falls next may be this value, put right: that is no reset
-        where = f"{key[0]} {key[1]}".strip()
-        raise ImpossibleRiseError(f"impossible: {where} was {earlier:.9g}, then {point.value:.9g} in {seconds:.3g} s")
-    return risen, seconds
+        before = last
+        if before is None or restarted or point.delta:
+            before = point._replace(value=0.0, parts=(0.0,) * len(point.parts))
+        fall = before.value - point.value
+        if key[0] == "cpu_idle_s" and before is last and fall >= point.value:
+            return None
+        if key[0] in ("cpu_busy_s", "cpu_idle_s") and 0 < fall <= seconds * (TIME_FELL - 1):
+            return 0.0, seconds
+        risen = rise_of(before.value, point.value, most * allowed_s(seconds), wraps_at=wraps_at, resets=not doubted)
+        fell = min(map(sub, point.parts, before.parts), default=0.0) < seconds * (1 - TIME_FELL)
+        if risen is None or (fell and fall <= 0):
+            if fall < 0:
+                self.doubted.add(key)  # what falls next may be this value, put right: that is no reset
+            where = f"{key[0]} {key[1]}".strip()
+            raise ImpossibleRiseError(
+                f"impossible: {where} was {before.value:.9g}, then {point.value:.9g} in {seconds:.3g} s"
+            )
+        return risen, seconds
 
-
-@dataclass(frozen=True)
-class Rates:
-    """Computes readings; ``nic_speed`` (bytes/s) and ``cores`` are used when the agent does not send them."""
-
-    nic_speed: float | None = None
-    cores: float | None = None
-
-    def readings(
-        self, machine: Machine, moment: Moment, rises: Mapping[Key, tuple[float, float]]
-    ) -> Iterable[tuple[str, float, float]]:
+    def use(self, moment: Moment, rises: Mapping[Key, tuple[float, float]]) -> Iterable[tuple[str, float, float]]:
         """Yield resource, usage and capacity for each resource that this moment has."""
         rose, rates = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
         for (quantity, _), (amount, elapsed_s) in rises.items():
             rose[quantity].append(amount)
             rates[quantity].append(amount / elapsed_s)
-        known, cores = machine.known, self.cores_of(machine, moment)
+        cores = self._cores(moment)
         if not self.cores and sum(rose["cpu_total_s"]) > 0:
             cores -= rose["cpu_total_s"].count(0.0)
         busy = {core: amount for (quantity, core), (amount, _) in rises.items() if quantity == "cpu_busy_s"}
@@ -161,12 +150,10 @@ class Rates:
             yield "cpu", min(max(cores - sum(idle), 0.0), cores), cores
         elif cores and share is not None:
             yield "cpu", cores * min(share.value, 1.0), cores
-        used, memory = moment.values.get(("memory_used", "")), known.get(("memory_total", ""), 0.0)
+        used, memory = moment.values.get(("memory_used", "")), self.known.get(("memory_total", ""), 0.0)
         if used is not None and memory > 0:
             yield "memory", used.value, memory
-        counted = {
-            part: speed for quantity, part in rises if quantity == "received" and (speed := self.speed(machine, part))
-        }
+        counted = {part: speed for quantity, part in rises if quantity == "received" and (speed := self.speed(part))}
         ways = [[rises[way, part] for part in counted if (way, part) in rises] for way in DIRECTIONS]
         if all(ways):
             speed = self.nic_speed or sum(counted.values())
@@ -174,21 +161,21 @@ class Rates:
         if disks := rates["disk_busy_s"]:
             yield "disk", min(max(disks), 1.0), 1.0
 
-    def cores_of(self, machine: Machine, moment: Moment) -> float:
+    def _cores(self, moment: Moment) -> float:
         """Return the number of cores: as set, as sent by the agent, or the number of cores with figures."""
-        if cores := self.cores or machine.known.get(("cores", "")):
+        if cores := self.cores or self.known.get(("cores", "")):
             return cores
         own = sum(point.value for (quantity, _), point in moment.values.items() if quantity == "cores")
-        return own or sum(value for (quantity, _), value in machine.known.items() if quantity == "cores")
+        return own or sum(value for (quantity, _), value in self.known.items() if quantity == "cores")
 
-    def most(self, machine: Machine, moment: Moment, key: Key) -> float:
+    def most(self, moment: Moment, key: Key) -> float:
         """Return the largest possible rise of a counter in a second; infinity without a limit."""
         quantity, part = key
         if quantity in DIRECTIONS:
-            return self.speed(machine, part) or math.inf
+            return self.speed(part) or math.inf
         whole = part in ("", ALL_CORES) or quantity == "cpu_idle_s"
-        return (self.cores_of(machine, moment) or math.inf) if whole else 1.0
+        return (self._cores(moment) or math.inf) if whole else 1.0
 
-    def speed(self, machine: Machine, interface: str) -> float:
+    def speed(self, interface: str) -> float:
         """Return the capacity of an interface, or the machine's if that is set, bytes/s; 0 where it is unknown."""
-        return self.nic_speed or max(machine.known.get(("nic_speed", interface), 0.0), 0.0)
+        return self.nic_speed or max(self.known.get(("nic_speed", interface), 0.0), 0.0)

@@ -58,17 +58,12 @@ def read_points(raw: bytes, machine_key: str = "host") -> list[Point]:
     metrics = [metric for metric in metrics if metric.name in _READERS]
     if metrics and not any(metric.tags.get(machine_key) for metric in metrics):
         raise UnreadableError(f"no metric has the tag {machine_key}, which names the machine: --machine-key")
-    return [point for metric in metrics for point in _points(metric, machine_key)]
-
-
-def _points(metric: Metric, machine_key: str) -> Iterator[Point]:
-    machine = metric.tags.get(machine_key, "")
-    if not machine:
-        return
-    at = epoch_s(metric.timestamp)
-    for quantity, part, value, *parts in _READERS[metric.name](metric):
-        if not math.isinf(value):
-            yield Point(machine, at, quantity, part, value, parts=tuple(parts))
+    return [
+        Point(machine, epoch_s(metric.timestamp), quantity, part, value, parts=tuple(parts))
+        for metric in metrics
+        if (machine := metric.tags.get(machine_key))
+        for quantity, part, value, *parts in _READERS[metric.name](metric)
+    ]
 
 
 def epoch_s(timestamp: float) -> float:

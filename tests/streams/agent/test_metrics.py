@@ -5,7 +5,7 @@ import socket
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from streams.agent.__main__ import SystemdNotifier
+from streams.agent.__main__ import notify
 from streams.agent.metrics import CountsCollector, ready
 from streams.agent.sampling.counts import Counts
 
@@ -66,7 +66,7 @@ def test_states_reach_the_socket(tmp_path, name):
         systemd.bind(name.replace("@", "\0"))
         systemd.settimeout(5)
         for state in ("READY=1", "STOPPING=1"):
-            SystemdNotifier({"NOTIFY_SOCKET": name}).notify(state)
+            notify({"NOTIFY_SOCKET": name}, state)
             assert systemd.recv(100) == state.encode()
-    SystemdNotifier({}).notify("READY=1")
-    SystemdNotifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}).notify("READY=1")
+    notify({}, "READY=1")
+    notify({"NOTIFY_SOCKET": str(tmp_path / "gone")}, "READY=1")
