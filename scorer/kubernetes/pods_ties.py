@@ -22,7 +22,7 @@ from typing import Any
 
 from schemas.rpc.request import InvalidRequest
 from scorer.kubernetes.nodes_body import NO_EXECUTE
-from scorer.kubernetes.pods_body import NIC, Pod, PodAffinities, PodTerm, PodToleration, Selecting
+from scorer.kubernetes.pods_body import CONFIG_MIRROR, NIC, Pod, PodAffinities, PodTerm, PodToleration, Selecting
 from scorer.ledger.record.instance import CLUSTER, DAEMON, MOVABLE, PODS
 from scorer.ranking.formulas.selectors import parse_selector
 
@@ -75,8 +75,8 @@ def why_it_stays(pod: Pod) -> str:
     notes = pod.metadata.annotations or {}
     local = any(one.empty_dir is not None or one.host_path is not None for one in pod.spec.volumes or ())
     reasons = {
+        "node": controller in _OF_ITS_NODE or notes.get(DAEMON_POD) == "true" or CONFIG_MIRROR in notes,
         "bare": not controller,
-        "node": controller in _OF_ITS_NODE or notes.get(DAEMON_POD) == "true",
         "namespace": pod.metadata.namespace == _SYSTEM,
         "system": pod.spec.priority_class_name.startswith("system-"),
         "kept": "false" in (notes.get(f"{OURS}movable"), notes.get(SAFE)),

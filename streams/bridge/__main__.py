@@ -4,7 +4,7 @@ import http.client
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from streams.bridge.formats.assembler import Assembler
 from streams.bridge.formats.interfaces import counts
 from streams.bridge.formats.node_exporter import interfaces
 from streams.bridge.formats.points import Point, UnreadableError
-from streams.bridge.scraping import Asker, How, Scraper
+from streams.bridge.scraping import Asker, Scraper
 from streams.bridge.settings import AGENTS, BridgeSettings
 
 log = logging.getLogger("windward.bridge")
@@ -36,8 +36,11 @@ AWAY_S = 2.0
 FUTURE_TOLERANCE_S = 10.0
 """How far the clock of a host may be ahead of this one's; the stream app refuses samples further ahead."""
 
-READERS = {"telegraf": (telegraf.read_points, "host"), "otel": (otel.read_points, "host.name")}
-
+READERS = {
+    "telegraf": (telegraf.read_points, "host", "telegraf"),
+    "otel": (otel.read_points, "host.name", "otlp_metrics"),
+}
+"""By agent that writes to Kafka: what reads a message, the default key of the machine, and the default topic."""
 
 SETTINGS = BridgeSettings
 
@@ -63,22 +66,21 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         hand_over_s=max(3 * settings.every, 30.0),
         agent_version=f"bridge-{agent}-{product_version()}",
     )
-    source = _scraped(settings) if agent == "node-exporter" else None
+    source = Topic(settings, agent) if agent in READERS else _scraped(settings)
     if settings.dry_run:
-        if source is None:
+        if isinstance(source, Topic):
             raise SettingsError("dry_run: of node-exporter alone: only a scraped page says which interfaces count")
         return show(source, settings)
     publisher = Publisher(
         partial(connect, settings, "windward-bridge"), settings.names.samples_topic, settings.backlog_records
     )
     publisher.start()
-    if source is None:
-        log.info("bridge.started", extra={"values": {"agent": agent, "topic": settings.source(agent)}})  # type: ignore[arg-type]
-        Bridge(settings, agent, assembler, publisher).run(stop)
+    if isinstance(source, Topic):
+        values: dict[str, Any] = {"agent": agent, "topic": source.name}
     else:
         values = {"agent": agent, "prometheus": settings.prometheus, "targets": len(settings.targets)}
-        log.info("bridge.started", extra={"values": values})
-        scrape(source, assembler, publisher, stop)
+    log.info("bridge.started", extra={"values": values})
+    bridge(source, assembler, publisher, stop)
     left = publisher.close(settings.flush_s)
     log.info("bridge.stopped", extra={"values": {"delivered": publisher.counts.delivered, "undelivered": left}})
     return 1 if left else 0
@@ -86,7 +88,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 def _scraped(settings: BridgeSettings) -> Scraper | Asker:
     """Return the scraper; raises SettingsError where no target is named."""
-    how = How(settings.every, settings.timeout_s, settings.credentials, settings.excluded)
+    how = settings.how
     if settings.prometheus:
         return Asker(settings.prometheus, settings.series, settings.machine_key, how)
     if not (targets := settings.targets):
@@ -113,81 +115,60 @@ def show(source: Scraper | Asker, settings: BridgeSettings) -> int:
     return 0
 
 
-def scrape(source: Scraper | Asker, assembler: Assembler, publisher: Publisher, stop: threading.Event) -> None:
-    output = Output(assembler, publisher, source.counts)
+def bridge(
+    source: "Scraper | Asker | Topic", assembler: Assembler, publisher: Publisher, stop: threading.Event
+) -> None:
+    """Publish the samples of a source until told to stop; log lacking resources, taken names, and the counts."""
+    reported_s, told = time.monotonic(), set[tuple[str, str]]()
 
     def take(points: Sequence[Point]) -> None:
-        output.take(points)
-        output.turn()
-
-    source.run(stop, take)
-    output.end()
-
-
-class Output:
-    """Publishes the samples of an assembler; logs resources that machines lack, and the counts every `REPORT_S`."""
-
-    def __init__(self, assembler: Assembler, publisher: Publisher, counts: Mapping[str, int]) -> None:
-        """``counts``: those of the reader."""
-        self._assembler, self._publisher, self._counts = assembler, publisher, counts
-        self._reported_s = time.monotonic()
-        self._told = set[tuple[str, str]]()
-
-    def take(self, points: Sequence[Point]) -> None:
-        self._publish(self._assembler.take(points, time.monotonic(), time.time() + FUTURE_TOLERANCE_S))
-
-    def turn(self) -> None:
-        """Publish complete samples; log once each resource that a machine lacks, and each name that is taken."""
-        assembler, now_s = self._assembler, time.monotonic()
-        self._publish(assembler.flush(now_s))
+        nonlocal reported_s
+        now_s = time.monotonic()
+        publish(assembler.take(points, now_s, time.time() + FUTURE_TOLERANCE_S) + assembler.flush(now_s))
         for machine, (owner, other) in assembler.taken.items():
-            if (machine, other) not in self._told:
-                self._told.add((machine, other))
+            if (machine, other) not in told:
+                told.add((machine, other))
                 values = {"machine": machine, "read": owner, "left_out": other, "mend": "NAME=HOST:PORT, --machine-key"}
                 log.warning("bridge.name.taken", extra={"values": values})
         assembler.taken.clear()
         for machine, resource, why in assembler.lacking:
-            log.warning(
-                "bridge.resource.lacking", extra={"values": {"machine": machine, "resource": resource, "why": why}}
-            )
+            values = {"machine": machine, "resource": resource, "why": why}
+            log.warning("bridge.resource.lacking", extra={"values": values})
         assembler.lacking.clear()
-        if now_s - self._reported_s >= REPORT_S:
-            self._reported_s = now_s
-            log.info("bridge.counts", extra={"values": {**self._counts, **assembler.counts}})
+        if now_s - reported_s >= REPORT_S:
+            reported_s = now_s
+            log.info("bridge.counts", extra={"values": {**source.counts, **assembler.counts}})
 
-    def end(self) -> None:
-        self._publish(self._assembler.flush(time.monotonic(), 0.0))
-
-    def _publish(self, messages: Sequence[Message]) -> None:
+    def publish(messages: Sequence[Message]) -> None:
         if messages:
-            self._publisher.publish([Record(one.machine.encode(), encode(one)) for one in messages])
+            publisher.publish([Record(one.machine.encode(), encode(one)) for one in messages])
+
+    source.run(stop, take)
+    publish(assembler.flush(time.monotonic(), 0.0))
 
 
-class Bridge:
-    """Reads until told to stop; connects again after a failure of the broker."""
+class Topic:
+    """The messages of a topic, read until told to stop; connects again after a failure of the broker."""
 
-    def __init__(self, settings: BridgeSettings, agent: str, assembler: Assembler, publisher: Publisher) -> None:
+    def __init__(self, settings: BridgeSettings, agent: str) -> None:
         self._settings = settings
-        self._agent = agent
-        self._read, key = READERS[agent]
-        self._key = settings.machine_key or key
-        self._counts = {"unreadable": 0, "unreadable-batches": 0}
-        self._output = Output(assembler, publisher, self._counts)
+        self._read, key, topic = READERS[agent]
+        self._key, self.name = settings.machine_key or key, settings.topic or topic
+        self.counts = {"unreadable": 0, "unreadable-batches": 0}
         self._batches = PassedOver()
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: threading.Event, take: Callable[[Sequence[Point]], None]) -> None:
         while not stop.is_set():
             try:
-                self._consume(stop)
+                self._consume(stop, take)
             except (KafkaError, OSError) as error:
                 log.warning("bridge.broker.away", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
                 stop.wait(AWAY_S)
-        self._output.end()
 
-    def _consume(self, stop: threading.Event) -> None:
+    def _consume(self, stop: threading.Event, take: Callable[[Sequence[Point]], None]) -> None:
         settings = self._settings
         consumer = KafkaConsumer(
-            settings.source(self._agent),  # type: ignore[arg-type]
+            self.name,
             **settings.kafka_python_arguments(),
             group_id=settings.group or f"{settings.prefix}-bridge",
             auto_offset_reset="earliest" if settings.from_start else "latest",
@@ -197,20 +178,17 @@ class Bridge:
         read_with_kafka_python(consumer, self._batches)
         try:
             while not stop.is_set():
-                for records in consumer.poll(POLL_MS).values():
-                    self._take(records)
-                self._counts["unreadable-batches"] = self._batches.count
-                self._output.turn()
+                records = [record for some in consumer.poll(POLL_MS).values() for record in some]
+                self.counts["unreadable-batches"] = self._batches.count
+                take([point for record in records for point in self._points(record)])
         finally:
             consumer.close()
 
-    def _take(self, records: Sequence[Any]) -> None:
-        for record in records:
-            try:
-                points = self._read(unpacked(record.value or b""), self._key)
-            except ValueError as error:  # UnreadableError, or of its packing
-                self._counts["unreadable"] += 1
-                if self._counts["unreadable"] == 1:
-                    log.warning("bridge.unreadable", extra={"values": {"error": str(error)[:200]}})
-            else:
-                self._output.take(points)
+    def _points(self, record: Any) -> Sequence[Point]:
+        try:
+            return self._read(unpacked(record.value or b""), self._key)
+        except ValueError as error:  # UnreadableError, or of its packing
+            self.counts["unreadable"] += 1
+            if self.counts["unreadable"] == 1:
+                log.warning("bridge.unreadable", extra={"values": {"error": str(error)[:200]}})
+            return ()

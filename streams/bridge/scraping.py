@@ -68,22 +68,15 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Credentials:
-    """The credentials that requests carry, and the certificates that targets must have."""
-
-    authorization: str = field(default="", repr=False)
-    """The header's value."""
-    context: ssl.SSLContext | None = None
-
-
-@dataclass(frozen=True)
 class How:
-    """How targets are asked; ``excluded``: the rule of names."""
+    """How targets are asked; ``excluded``: the rule of names; ``authorization``: the header's value, if not empty."""
 
     every_s: float
     timeout_s: float
-    credentials: Credentials = Credentials()
     excluded: str = NOT_PHYSICAL
+    authorization: str = field(default="", repr=False)
+    context: ssl.SSLContext | None = None
+    """The certificates that targets must have."""
 
 
 @dataclass(eq=False)
@@ -110,13 +103,12 @@ class Page:
     def _get(self, form: str) -> bytes:
         parts = urlsplit(self.url)
         if self._connection is None:
-            tls, context = parts.scheme == "https", self.how.credentials.context
-            ends = (self.how.timeout_s, lambda: self._until_s)
-            self._connection = http_connection(parts.netloc, None, *ends, tls=tls, context=context)
+            tls, ends = parts.scheme == "https", (self.how.timeout_s, lambda: self._until_s)
+            self._connection = http_connection(parts.netloc, None, *ends, tls=tls, context=self.how.context)
         path = parts.path + (f"?{parts.query}" if parts.query else "")
         headers = {"Content-Type": "application/x-www-form-urlencoded"} if form else {}
-        if self.how.credentials.authorization:
-            headers["Authorization"] = self.how.credentials.authorization
+        if self.how.authorization:
+            headers["Authorization"] = self.how.authorization
         self._until_s = time.monotonic() + self.how.timeout_s
         self._connection.request("POST" if form else "GET", path, form or None, headers)
         answer = self._connection.getresponse()
@@ -239,16 +231,16 @@ class Asker:
 
     def __post_init__(self) -> None:
         self._seen: dict[str, float] = {}
+        self._page = Page(f"{self.url.rstrip('/')}/api/v1/query", self.how, ANSWER_MAX)
+        self._form = urlencode({"query": query_of(self.selector)})
 
     def run(self, stop: threading.Event, take: Callable[[Sequence[Point]], None]) -> None:
-        page = Page(f"{self.url.rstrip('/')}/api/v1/query", self.how, ANSWER_MAX)
-        form = urlencode({"query": query_of(self.selector)})
         failing = False
         while not stop.is_set():
             begun_s = time.monotonic()
             found = list[Point]()
             try:
-                found = self.read(page.get(form))
+                found = self.read(self._page.get(self._form))
             except (*_AWAY, UnreadableError) as error:
                 self.counts["unreadable" if isinstance(error, UnreadableError) else "away"] += 1
                 if not failing:
@@ -263,13 +255,12 @@ class Asker:
                 failing = False
             take(found)
             stop.wait(max(self.how.every_s - (time.monotonic() - begun_s), 0.0))
-        page.close()
+        self._page.close()
 
     def look(self) -> Iterator[tuple[str, Sequence[Value]]]:
         """Yield the machine and the values of each target; raises OSError, HTTPException, UnreadableError."""
-        page = Page(f"{self.url.rstrip('/')}/api/v1/query", self.how, ANSWER_MAX)
-        found = read_answer(page.get(urlencode({"query": query_of(self.selector)})), self.machine_key)
-        page.close()
+        found = read_answer(self._page.get(self._form), self.machine_key)
+        self._page.close()
         for one in found:
             yield one.machine, one.values
 

@@ -3,7 +3,7 @@
 from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
 from msgspec import Meta
@@ -13,7 +13,7 @@ from schemas.process.settings import SettingsError, setting
 from streams.agent.instance_settings import expression
 from streams.agent.settings import PublishSettings, amount_of
 from streams.bridge.formats.interfaces import NOT_PHYSICAL
-from streams.bridge.scraping import NO_USER, Credentials, Target
+from streams.bridge.scraping import NO_USER, How, Target
 
 AGENTS = ("telegraf", "otel", "node-exporter")
 
@@ -115,25 +115,20 @@ class BridgeSettings(PublishSettings):
         return [*found.values()]
 
     @property
-    def credentials(self) -> Credentials:
-        """The credentials for targets, and their certificates; raises SettingsError for files that cannot be used."""
+    def how(self) -> How:
+        """How targets are asked; raises SettingsError for files that cannot be used."""
         said = ""
-        if self.scrape_password is not None:
-            pair = f"{self.scrape_username}:{self.scrape_password}".encode()
-            said = (
-                f"Bearer {self.scrape_password}"
-                if self.scrape_username is None
-                else f"Basic {b64encode(pair).decode()}"
-            )
+        if self.scrape_username is not None:
+            said = f"Basic {b64encode(f'{self.scrape_username}:{self.scrape_password}'.encode()).decode()}"
+        elif self.scrape_password is not None:
+            said = f"Bearer {self.scrape_password}"
         if not (said.isascii() and said.isprintable()):
             raise SettingsError("scrape_password: a bearer token is printable ASCII")
         files = (self.scrape_tls_ca_file, self.scrape_tls_cert_file, self.scrape_tls_key_file)
-        return Credentials(said, tls_context("scrape", *files) if any(files) else None)
+        context = tls_context("scrape", *files) if any(files) else None
+        return How(self.every, self.timeout_s, self.excluded, said, context)
 
     @property
     def nic_bytes_s(self) -> float | None:
         """The link speed in bytes/s."""
         return None if self.nic_speed is None else amount_of("nic_speed", self.nic_speed) / 8
-
-    def source(self, agent: Literal["telegraf", "otel"]) -> str:
-        return self.topic or {"telegraf": "telegraf", "otel": "otlp_metrics"}[agent]

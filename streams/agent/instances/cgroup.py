@@ -59,14 +59,16 @@ def cpu_seconds(text: str) -> float | None:
 def working_set(current: str | None, stat: str | None) -> float | None:
     r"""Return the bytes of ``memory.current`` less the inactive file cache, as the kubelet does.
 
-    None without ``memory.current``. The machine's own figure leaves out memory that the kernel can free, too.
+    None without ``memory.current``, and where one is torn. The machine's own figure leaves out memory that the kernel
+    can free, too.
 
     >>> working_set("4096\n", "anon 1024\ninactive_file 1000\n")
     3096.0
     """
-    if current is None or not current.endswith("\n") or not current.strip().isdecimal():
+    cached = _field(stat, "inactive_file") if stat else 0
+    if current is None or cached is None or not current.endswith("\n") or not current.strip().isdecimal():
         return None
-    return max(0.0, float(current) - ((_field(stat, "inactive_file") or 0) if stat else 0))
+    return max(0.0, float(current) - cached)
 
 
 def io_bytes(text: str) -> dict[str, int | None] | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from schemas.messages.sample import InstanceMeans
 from streams.agent.collectors.disk import DiskLine
-from streams.agent.rises import LINK_MAX
+from streams.agent.rises import BITS_32, LINK_MAX, ImpossibleRiseError, allowed_s, rise_of
 
 NO_PROCESS: tuple[int, int] = (0, 0)
 """Stands for a process in the counter of a whole control group."""
@@ -38,15 +38,11 @@ class Totals:
     """By ``major:minor``."""
 
 
-class WentBackError(ValueError):
-    """A counter is lower than before: it was reset."""
-
-
 def cpu_mean(before: Counters, now: Counters, elapsed_s: float) -> float | None:
     """Return the cores used between two moments; None where one of them is unknown.
 
     A new process counts in full, since it began in between. The usage of a process that ended in between is lost.
-    Raises WentBackError.
+    Raises ImpossibleRiseError.
     """
     if before.cpu_s is None or now.cpu_s is None or elapsed_s <= 0:
         return None
@@ -54,18 +50,18 @@ def cpu_mean(before: Counters, now: Counters, elapsed_s: float) -> float | None:
     for process, seconds in now.cpu_s.items():
         spent = seconds - before.cpu_s.get(process, seconds if process == NO_PROCESS else 0.0)
         if spent < 0:
-            raise WentBackError(f"{before.cpu_s[process]:.3f} s of CPU, then {seconds:.3f}")
+            raise ImpossibleRiseError(f"{before.cpu_s[process]:.3f} s of CPU, then {seconds:.3f}")
         used += spent
     return used / elapsed_s
 
 
 def net_mean(before: Counters, now: Counters, elapsed_s: float) -> float | None:
-    """Return the bytes/s of the busier direction; None where unknown. Raises WentBackError."""
+    """Return the bytes/s of the busier direction; None where unknown. Raises ImpossibleRiseError."""
     if before.net is None or now.net is None or elapsed_s <= 0:
         return None
     received, sent = (after - earlier for earlier, after in zip(before.net, now.net, strict=True))
     if min(received, sent) < 0:
-        raise WentBackError(f"{before.net} bytes received and sent, then {now.net}")
+        raise ImpossibleRiseError(f"{before.net} bytes received and sent, then {now.net}")
     return max(received, sent) / elapsed_s
 
 
@@ -80,26 +76,21 @@ class BusiestDisk:
 
 
 def busiest_disk(before: Mapping[str, DiskLine], now: Mapping[str, DiskLine], elapsed_s: float) -> BusiestDisk | None:
-    """Return the busiest of the disks that were read both times; None without one, or when any counter fell."""
-    seen = [
-        BusiestDisk(
-            device,
-            (after.busy_ms - before[device].busy_ms) / (elapsed_s * 1000),
-            after.bytes - before[device].bytes,
-        )
-        for device, after in now.items()
-        if device in before and elapsed_s > 0
-    ]
-    if not seen or min(min(disk.share, disk.bytes) for disk in seen) < 0:
-        return None
-    found = max(seen, key=lambda disk: (disk.share, disk.bytes, disk.device))
-    return BusiestDisk(found.device, min(found.share, 1.0), found.bytes)
+    """Return the busiest of the disks that were read both times; None without one, or with an impossible rise."""
+    most, seen = allowed_s(elapsed_s) * 1000, list[BusiestDisk]()
+    for device in now.keys() & before.keys() if elapsed_s > 0 else ():
+        earlier, after = before[device], now[device]
+        busy_ms = rise_of(earlier.busy_ms, after.busy_ms, most, wraps_at=BITS_32, resets=False)
+        if busy_ms is None or after.bytes < earlier.bytes:
+            return None
+        seen.append(BusiestDisk(device, min(busy_ms / (elapsed_s * 1000), 1.0), after.bytes - earlier.bytes))
+    return max(seen, key=lambda disk: (disk.share, disk.bytes, disk.device), default=None)
 
 
 def disk_mean(before: Counters, now: Counters, disk: BusiestDisk | None) -> float | None:
     """Return the instance's part of the busiest disk's busy share, in proportion to the bytes it read and wrote there.
 
-    None where unknown. The kernel does not count a disk's busy time by process. Raises WentBackError.
+    None where unknown. The kernel does not count a disk's busy time by process. Raises ImpossibleRiseError.
     """
     if disk is None or before.io is None or now.io is None:
         return None
@@ -109,7 +100,7 @@ def disk_mean(before: Counters, now: Counters, disk: BusiestDisk | None) -> floa
         return None
     moved = after - earlier
     if moved < 0:
-        raise WentBackError(f"{before.io} bytes of a disk, then {now.io}")
+        raise ImpossibleRiseError(f"{before.io} bytes of a disk, then {now.io}")
     return disk.share * min(moved / disk.bytes, 1.0) if disk.bytes else 0.0
 
 
@@ -124,9 +115,9 @@ def means_of(
     means: dict[str, float | None] = {"memory": now.memory}
     if before is not None:
         for name, mean in (("cpu", cpu_mean), ("nic", net_mean)):
-            with suppress(WentBackError):
+            with suppress(ImpossibleRiseError):
                 means[name] = mean(before, now, elapsed_s)
-        with suppress(WentBackError):
+        with suppress(ImpossibleRiseError):
             means["disk"] = disk_mean(before, now, disk)
     known = {name: mean for name, mean in means.items() if mean is None or mean <= MOST[name]}
     return InstanceMeans(**known), len(known) < (4 if before else 1)

@@ -28,7 +28,8 @@ _BEGINS = (
     # tunnels and what carries nothing
     "a?wg|tailscale|zt|erspan|ip_vti|ip6|sit\\d|nlmon|ifb|teql|pan\\d|pppo?e?|l2tp|nebula|netbird|clash|mihomo|"
     "6in4|6to4|bat\\d|gif|gpd|ipsec|nat64|nordlynx|stf|[tT]eredo|tinc|vti|xfrm|vrf|pim6?reg|proton|ygg|ham\\d|"
-    "vx-|wt\\d|liqo|bpf|wireguard|n?pflog|pfsync|mirror|(sl|vx?)?can\\d|canloop|hwsim|p2p-dev|"
+    "vx-|wt\\d|liqo|bpf|wireguard|n?pflog|pfsync|mirror|(sl|vx?)?can\\d|canloop|hwsim|p2p-dev|macsec|hsr\\d|prp\\d|"
+    "siderolink|slirp|defguard|tmfifo|dum\\d|peth\\d|"
     # pseudo-devices of macOS and of BSD
     "an[pr]i\\d|ap\\d|awdl|llw|vmenet|feth|XHC|vnic\\d|enc\\d$|vether\\d|etherip|usbus|ng\\d|ngeth|pair\\d|veb\\d|vport|tpmr|carp|"
     # disks: what lies on other ones, and what is none
@@ -37,7 +38,7 @@ _BEGINS = (
 _HAS = r"tun|tap|vpn|vlan|Vlan|veth|vnet|vtep|dummy|br\d|brdg|[-_]br|gre[-_\d]|WARP|Loopback|Pseudo-I|VMnet|tion\*"
 NOT_PHYSICAL = (
     rf"lo\d*|all|[Bb]r.*|({_BEGINS}).*|.*({_HAS}).*|(?!enccw).*[.:]\d+|.+-[0-9a-f]{{6,}}|[0-9a-f]{{12,15}}(_.*)?|"
-    r"en.+[vr]\d+|eth\d+vf?\d+|enP\d{3,}s\d+.*|.*pf\d+[vs]f\d+|wl.+mon"
+    r"en.+[vr_]\d+|eth\d+vf?\d+|enP\d{3,}s\d+.*|.*pf\d+(hpf|[vs]f\d+)|wl.+mon"
 )
 """Interfaces and disks whose traffic passes another one as well, or none; ``enP30832s1`` is below Azure's ``eth0``."""
 _BY_NAME = re.compile(NOT_PHYSICAL)

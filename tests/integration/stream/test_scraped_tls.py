@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from streams.bridge.scraping import How, Page
+from streams.bridge.scraping import Page
 from streams.bridge.settings import BridgeSettings
 from tests.integration.kubernetes.test_extender import certificates
 from tests.support.pages import Answering, serving
@@ -53,8 +53,7 @@ def test_a_target_with_an_authority_and_client_certificates(tmp_path):
     )
     with target(folder) as url:
         for given, read in rows:
-            settings = BridgeSettings(target=(url,), **given)
-            page = Page(url, How(5.0, 5.0, credentials=settings.credentials))
+            page = Page(url, BridgeSettings(target=(url,), **given).how)
             if read:
                 assert page.get() == page.get() == PAGE
             else:

@@ -201,6 +201,8 @@ TIES = [
     # what never moves
     ("a DaemonSet's", pod(ownerReferences=[{"kind": "DaemonSet", "name": "d", "controller": True}]), {}, OF_NODE),
     ("static", pod(ownerReferences=[{"kind": "Node", "name": "n1", "controller": True}]), {}, OF_NODE),
+    ("a mirror, of old kubelets", pod(ownerReferences=None, annotations={"kubernetes.io/config.mirror": "x"}), {},
+     OF_NODE),
     ("bare", pod(ownerReferences=None), {}, STAYS),
     ("owned, and not controlled", pod(ownerReferences=[{"kind": "Backup", "name": "b"}]), {}, STAYS),
     ("kept", pod(annotations={"windward.io/movable": "false"}), {}, STAYS),

@@ -56,6 +56,10 @@ OpenStack: bond0 eth0 / brq1234-56 qbr1234 qvo1234 qvb1234 tap1234 qg-12 o-hm0 o
 Proxmox: eno1 ens18 / vmbr0 vmbr0v100 fwpr100p0 fwln100i0 ln_zone1 pr_zone1 vrf_z1 vrfbr_z1 vrfvx_z1
 CloudStack, oVirt: enp1s0 / cloud0 cloudbr0 breth0-100 brbond0-200 vnet12 ovirtmgmt ;vdsmdummy;
 Harvester, Nutanix: ens3f0 eth1 / mgmt-br vlan-br br0 br0.local br.mx virbr0 tap0
+OpenShift, Talos: ens192 / br0 vxlan_sys_4789 tun0 kubespan siderolink teql0
+BlueField: p0 p1 oob_net0 / pf0hpf en3f0pf0sf0 tmfifo_net0
+VyOS: eth0 eth1 / dum0 peth0 pim6reg wg01 geneve0
+on a NIC: eth0 ens1f0np0 / macsec0 hsr0 prp0 slirp0 defguard0 ens1f0np0_7
 Xen, ESXi: eth0 vmnic1 / xenbr0 xapi0 vif1.0 vmk0 vmk1
 Contrail: eth0 / vhost0 pkt0 pkt1 tapdeadbeef-12
 servers at home: eth0 bond1 / shim-br0 ovs_eth0 qvs0 tun1000 docker0 br0 sit0 vhost0

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from schemas.messages.sample import MachineFacts, Message, Sample
 from schemas.process.settings import SettingsError
-from streams.bridge.__main__ import main, scrape
+from streams.bridge.__main__ import bridge, main
 from streams.bridge.formats.assembler import Assembler
 from streams.bridge.formats.node_exporter import CPU, IDLE, name_of, points, query_of, read_answer, read_page
 from streams.bridge.formats.points import Point, UnreadableError
-from streams.bridge.scraping import Asker, Credentials, How, Page, Scraper, Target
+from streams.bridge.scraping import Asker, How, Page, Scraper, Target
 from streams.bridge.settings import BridgeSettings
 from tests.dripping import dripping
 from tests.support.pages import Answering, serving
@@ -201,16 +201,16 @@ def test_prometheus_with_a_password_is_refused():
     ],
 )
 def test_credentials_are_sent_and_never_shown(name, given, sent):
-    credentials = BridgeSettings(**given).credentials
-    assert credentials.authorization == sent, name
-    assert not sent or sent not in repr(credentials)
+    how = BridgeSettings(**given).how
+    assert how.authorization == sent, name
+    assert not sent or sent not in repr(how)
 
 
 @pytest.mark.parametrize("token", ["a\nb", "a\x7f", "\u20ac"])
 def test_a_token_that_no_header_can_carry_is_refused(token):
     """At the start: the library refuses it at each request."""
     with pytest.raises(SettingsError, match="printable ASCII"):
-        _ = BridgeSettings(scrape_password=token).credentials
+        _ = BridgeSettings(scrape_password=token).how
 
 
 def test_a_scrape_carries_its_credentials():
@@ -225,9 +225,7 @@ def test_a_scrape_carries_its_credentials():
 
         thread = threading.Thread(target=serve)
         thread.start()
-        found = Page(
-            f"http://127.0.0.1:{listener.getsockname()[1]}/", How(5.0, 5.0, credentials=Credentials("Bearer t"))
-        )
+        found = Page(f"http://127.0.0.1:{listener.getsockname()[1]}/", How(5.0, 5.0, authorization="Bearer t"))
         assert found.get() == b"ok"
         thread.join()
         found.close()
@@ -333,7 +331,7 @@ def test_one_machine_under_two_targets_is_counted_and_the_first_keeps_it(caplog)
     assert max(one.nic.mean for one in found if one.nic) == pytest.approx(1e6)
     source = Recorded([points("db1", T, read_page(page(1, 2)), one) for one in ("one", "two", "two")])
     with caplog.at_level("WARNING", "windward.bridge"):
-        scrape(source, Assembler(1), Published(), threading.Event())
+        bridge(source, Assembler(1), Published(), threading.Event())
     records = [one.values for one in caplog.records if one.message == "bridge.name.taken"]
     assert [(one["machine"], one["read"], one["left_out"]) for one in records] == [("db1", "one", "two")]
 

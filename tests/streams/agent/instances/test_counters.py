@@ -72,10 +72,12 @@ def test_an_instance_seen_first_has_memory_alone():
 
 
 def test_the_busiest_disk():
-    """By its share of time, at most 1; a disk seen once, or counters that went back, are none."""
+    """By its share of time, at most 1; a disk seen once, or counters that went back or leapt, are none."""
     before = {"8:0": _disk(0, 0), "8:16": _disk(50, 1000)}
     now = {"8:0": _disk(500, 2000), "8:16": _disk(60, 9000), "8:32": _disk(0, 99_000)}
     assert busiest_disk(before, now, 10.0) == BusiestDisk("8:16", 0.8, 10)
-    assert busiest_disk(before, now, 4.0) == BusiestDisk("8:16", 1.0, 10)
+    assert busiest_disk(before, now, 7.5) == BusiestDisk("8:16", 1.0, 10)
     assert busiest_disk({}, now, 10.0) is None
     assert busiest_disk(now, before, 10.0) is None
+    assert busiest_disk(before, now | {"8:0": _disk(500, 2**64 - 1)}, 10.0) is None
+    assert busiest_disk({"8:0": _disk(0, 2**32 - 5)}, {"8:0": _disk(7, 995)}, 10.0) == BusiestDisk("8:0", 0.1, 7)
