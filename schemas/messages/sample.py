@@ -65,15 +65,6 @@ means: Callable[[InstanceMeans], tuple[float | None, ...]] = attrgetter(*RESOURC
 """Return the mean of each resource, in the order of `schemas.resources`."""
 
 
-def contradiction(report: InstanceReport, at: float) -> str:
-    """Return the contradiction in a report of a sample that ends at ``at``; "" when there is none."""
-    if report.part > report.parts:
-        return f"part {report.part} of {report.parts} of the instances"
-    if report.at > at:
-        return f"the instances are of {report.at:.1f}, after the sample's end at {at:.1f}"
-    return ""
-
-
 VERSION = 1
 MESSAGE_BYTES_MAX = 16_384
 
@@ -271,8 +262,11 @@ def _check_sample(sample: Sample) -> None:
     for found in present:
         if found.max < found.mean * (1 - 1e-9):
             raise Rejected("impossible", f"max {found.max} is below mean {found.mean}")
-    if sample.instance_report is not None and (wrong := contradiction(sample.instance_report, sample.at)):
-        raise Rejected("impossible", wrong)
+    report, at = sample.instance_report, sample.at
+    if report is not None and report.part > report.parts:
+        raise Rejected("impossible", f"part {report.part} of {report.parts} of the instances")
+    if report is not None and report.at > at:
+        raise Rejected("impossible", f"the instances are of {report.at:.1f}, after the sample's end at {at:.1f}")
 
 
 def _refusal(raw: bytes, error: Exception) -> Rejected:

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from schemas.names import SLOT_S
 from schemas.process.settings import setting
-from streams.agent.instances.finders import Command, Environment, PidFile, Port
+from streams.agent.instances.finders import Command, Environment, Finder, PidFile, Port
 from streams.agent.instances.meter import Found
 
 
@@ -55,23 +55,21 @@ class InstanceSettings:
     @property
     def found(self) -> Found:
         """How instances are found; raises ValueError naming the setting that cannot be used."""
-        others: list[Command | Environment | Port] = [
-            Command(expression("instance_command", text, grouped=True)) for text in self.instance_command
-        ]
+        finders: list[Finder] = [*map(_pid_file, self.instance_pid_file)]
+        finders += [Command(expression("instance_command", text, grouped=True)) for text in self.instance_command]
         if self.instance_environ is not None:
             if not re.fullmatch(r"\w+", self.instance_environ):
                 raise ValueError(f"instance_environ: {self.instance_environ!r} is no name of a variable")
-            others.append(Environment(self.instance_environ))
+            finders.append(Environment(self.instance_environ))
         if self.instance_port is not None:
             if "{port}" not in self.instance_port:
                 raise ValueError(f"instance_port: no {{port}} in {self.instance_port!r}, such as redis-{{port}}")
-            others.append(Port(self.instance_port))
+            finders.append(Port(self.instance_port))
         return Found(
             cgroup_root=None if self.cgroup_root is None else Path(self.cgroup_root),
             patterns=tuple(expression("instance_cgroup", text) for text in self.instance_cgroup),
             pods_only=self.instance_only == "pods",
-            pid_files=tuple(map(_pid_file, self.instance_pid_file)),
-            others=tuple(others),
+            finders=tuple(finders),
         )
 
 

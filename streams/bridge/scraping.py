@@ -134,19 +134,22 @@ class Scraper:
     counts: Counter[str] = field(default_factory=Counter)
     """Scrapes by result: read, away, unreadable, late."""
 
+    def __post_init__(self) -> None:
+        self._answers: queue.SimpleQueue[tuple[int, list[Point] | Exception]] = queue.SimpleQueue()
+        self._asked, self._failing = set[int](), dict[int, int]()
+
     def run(self, stop: threading.Event, take: Callable[[Sequence[Point]], None]) -> None:
         """Scrape until told to stop; ``take`` is called in this thread."""
-        answers: queue.SimpleQueue[tuple[int, list[Point] | Exception]] = queue.SimpleQueue()
+        asked, failing = self._asked, self._failing
         pages = [Page(target.url, self.how) for target in self.targets]
         now_s = time.monotonic()
         due = [now_s + self.how.every_s * (zlib.crc32(target.url.encode()) / 2**32) for target in self.targets]
-        asked, failing = set[int](), dict[int, int]()
 
         def ask(number: int) -> None:
             try:
-                answers.put((number, self._scrape(self.targets[number], pages[number])[1]))
+                self._answers.put((number, self._scrape(self.targets[number], pages[number])[1]))
             except (*_AWAY, UnreadableError) as error:
-                answers.put((number, error))
+                self._answers.put((number, error))
 
         with (
             ThreadPoolExecutor(min(THREADS_MAX, len(pages)), "scraper") as pool,
@@ -164,7 +167,7 @@ class Scraper:
                     else:
                         asked.add(number)
                         (other if number in failing else pool).submit(ask, number)
-                self._gather(answers, min([now_s + 0.5, *due]), asked, failing, take)
+                self._gather(min([now_s + 0.5, *due]), take)
             other.shutdown(wait=False, cancel_futures=True)
             pool.shutdown(cancel_futures=True)
         for page in pages:
@@ -178,30 +181,23 @@ class Scraper:
             page.close()
             yield target.name or name_of(values), values
 
-    def _gather(
-        self,
-        answers: queue.SimpleQueue[tuple[int, list[Point] | Exception]],
-        until_s: float,
-        asked: set[int],
-        failing: dict[int, int],
-        take: Callable[[Sequence[Point]], None],
-    ) -> None:
+    def _gather(self, until_s: float, take: Callable[[Sequence[Point]], None]) -> None:
         """Take answers until a time; log a target's first failure in a row, and its first answer after failures."""
         while (left_s := until_s - time.monotonic()) > 0:
             try:
-                number, found = answers.get(timeout=left_s)
+                number, found = self._answers.get(timeout=left_s)
             except queue.Empty:
                 break
-            asked.discard(number)
+            self._asked.discard(number)
             url = self.targets[number].url
             if isinstance(found, Exception):
                 self.counts["unreadable" if isinstance(found, UnreadableError) else "away"] += 1
-                failing[number] = failing.get(number, 0) + 1
-                if failing[number] == 1:
+                self._failing[number] = self._failing.get(number, 0) + 1
+                if self._failing[number] == 1:
                     log.warning("bridge.target.failed", extra={"values": {"target": url, "error": str(found)[:200]}})
                 continue
             self.counts["read"] += 1
-            if failing.pop(number, 0):
+            if self._failing.pop(number, 0):
                 log.info("bridge.target.back", extra={"values": {"target": url}})
             take(found)
         take(())

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from schemas.messages.sample import InstanceMeans
 from streams.agent.collectors.disk import DiskLine
@@ -27,15 +27,6 @@ class Counters:
     """Bytes read and written by device (``major:minor``); None for one that could not be read."""
     net: tuple[int, int] | None = None
     """Bytes received and sent, where the instance has a network of its own."""
-
-
-@dataclass(frozen=True)
-class Totals:
-    cpu: float | None = None
-    """Cores busy since the moment before, mean; None: not known."""
-    memory: float | None = None
-    disks: Mapping[str, DiskLine] = field(default_factory=dict)
-    """By ``major:minor``."""
 
 
 def cpu_mean(before: Counters, now: Counters, elapsed_s: float) -> float | None:

@@ -5,7 +5,7 @@ The first two need no privilege. To read the environment of another user's proce
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ class PidFile:
     path: str
     instance_id: str = ""
 
-    def find(self, root: Path) -> Iterator[tuple[int, str]]:
+    def find(self, root: Path, _: Iterable[Process]) -> Iterator[tuple[int, str]]:
         """Yield process and instance of each file; a file without a number is ignored."""
         wanted = self.path.lstrip("/")
         pattern = re.compile(".*?".join(map(re.escape, wanted.split("*", 1))).replace(".*?", "(.*?)", 1))
@@ -120,21 +120,17 @@ def sockets(root: Path, pid: int) -> list[str]:
     return found
 
 
-def main_processes(
-    root: Path,
-    processes: Iterable[Process],
-    pid_files: Sequence[PidFile],
-    others: Sequence[Command | Environment | Port],
-) -> dict[int, str]:
-    """Return the instance by main process: pid files first, then the others in order, without invalid ids.
+Finder = PidFile | Command | Environment | Port
+
+
+def main_processes(root: Path, processes: Mapping[int, Process], finders: Iterable[Finder]) -> dict[int, str]:
+    """Return the instance by main process, by the first finder that has it; without invalid ids.
 
     The main process is the first of a process and its children.
     """
-    by_pid = {process.pid: process for process in processes}
     found: dict[int, str] = {}
-    for pid_file in pid_files:
-        found |= {pid: name for pid, name in pid_file.find(root) if pid in by_pid}
-    for finder in others:
-        for pid, name in finder.find(root, by_pid.values()):
-            found.setdefault(pid, name)
+    for finder in finders:
+        for pid, name in finder.find(root, processes.values()):
+            if pid in processes:
+                found.setdefault(pid, name)
     return {pid: name for pid, name in found.items() if len(name) <= 253 and _ID.search(name)}

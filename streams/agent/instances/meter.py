@@ -13,8 +13,8 @@ from pathlib import Path
 from schemas.messages.sample import InstanceMeans
 from streams.agent.collectors.disk import DiskLine, is_physical, parse_disks
 from streams.agent.instances.cgroup import find_root, pids, read_cgroup
-from streams.agent.instances.counters import Counters, Totals, busiest_disk, means_of, rest, together
-from streams.agent.instances.finders import Command, Environment, PidFile, Port, main_processes
+from streams.agent.instances.counters import Counters, busiest_disk, means_of, rest, together
+from streams.agent.instances.finders import Finder, main_processes
 from streams.agent.instances.processes import counters_of, groups_of, read_processes, with_children
 from streams.agent.instances.units import find_instances, vendor_units
 
@@ -77,16 +77,20 @@ class Found:
     """Patterns of control groups' paths."""
     pods_only: bool = False
     """Whether pods alone are instances, among the other control groups."""
-    pid_files: tuple[PidFile, ...] = ()
-    others: tuple[Command | Environment | Port, ...] = ()
+    finders: tuple[Finder, ...] = ()
+    """What finds main processes, in their order."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """The counters of all instances at one moment."""
+    """The counters of all instances at one moment, and the machine's own; None: not known."""
 
     instances: dict[str, Counters] = field(default_factory=dict)
-    totals: Totals = field(default_factory=Totals)
+    cpu: float | None = None
+    """Cores busy since the moment before, mean."""
+    memory: float | None = None
+    disks: dict[str, DiskLine] = field(default_factory=dict)
+    """By ``major:minor``."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +125,11 @@ class Meter:
             self._troubles["left-out"] += len(over)
             instances = {name: instances[name] for name in list(instances)[:INSTANCES_MAX]}
         cpu, memory = self._totals(elapsed_s)
-        return Moment(instances, Totals(cpu, memory, read_disks(self._found.root) if instances else {}))
+        return Moment(instances, cpu, memory, read_disks(self._found.root) if instances else {})
 
     def between(self, before: Moment, now: Moment, elapsed_s: float) -> Measured:
         """Return the usage of the instances in ``now`` between two moments; with `system` it sums to the machine's."""
-        disk = busiest_disk(before.totals.disks, now.totals.disks, elapsed_s)
+        disk = busiest_disk(before.disks, now.disks, elapsed_s)
         entries: dict[str, InstanceMeans] = {}
         for instance_id, counters in now.instances.items():
             earlier = before.instances.get(instance_id)
@@ -134,8 +138,8 @@ class Meter:
         self._troubles["vanished"] += len(before.instances.keys() - now.instances.keys())
         used = list(entries.values())
         system = InstanceMeans(
-            cpu=rest(now.totals.cpu, [one.cpu for one in used]),
-            memory=rest(now.totals.memory, [one.memory for one in used]),
+            cpu=rest(now.cpu, [one.cpu for one in used]),
+            memory=rest(now.memory, [one.memory for one in used]),
             disk=rest(disk.share if disk else None, [one.disk for one in used]),
         )
         return Measured(entries, system)
@@ -181,14 +185,14 @@ class Meter:
     def _processes(self, groups: dict[str, list[Path]]) -> dict[str, Counters]:
         """Return the instances found by their processes; remove the control groups of these from ``groups``."""
         found = self._found
-        if not found.pid_files and not found.others:
+        if not found.finders:
             return {}
         try:
             processes = read_processes(found.root)
         except OSError:
             self._troubles["unreadable"] += 1
             return {}
-        mains = main_processes(found.root, processes.values(), found.pid_files, found.others)
+        mains = main_processes(found.root, processes, found.finders)
         members = with_children(mains, processes)
         inside, root = groups_of(found.root, mains), self._root() or found.root
         for instance_id, paths in list(groups.items()):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from streams.agent.instance_settings import InstanceSettings
 from streams.agent.instances.finders import Command, Environment, PidFile, Port, listening, main_processes
 from streams.agent.instances.processes import (
     PAGE_BYTES,
@@ -22,8 +23,8 @@ from streams.agent.instances.processes import (
 )
 
 
-def mains(tree, *finders, files=()):
-    return main_processes(tree.root, read_processes(tree.root).values(), files, finders)
+def mains(tree, *finders):
+    return main_processes(tree.root, read_processes(tree.root), finders)
 
 
 def test_pid_files(tree):
@@ -34,9 +35,9 @@ def test_pid_files(tree):
         (folder / f"redis-{name}.pid").write_text(text)
     for pid in (10, 11):
         tree.process(pid)
-    assert mains(tree, files=(PidFile("/run/redis/redis-*.pid"),)) == {10: "7001", 11: "7002"}
-    assert mains(tree, files=(PidFile("/run/redis/redis-7001.pid", "db-1"),)) == {10: "db-1"}
-    assert mains(tree, files=(PidFile("/run/nowhere/*.pid"),)) == {}
+    assert mains(tree, PidFile("/run/redis/redis-*.pid")) == {10: "7001", 11: "7002"}
+    assert mains(tree, PidFile("/run/redis/redis-7001.pid", "db-1")) == {10: "db-1"}
+    assert mains(tree, PidFile("/run/nowhere/*.pid")) == {}
 
 
 def test_command_lines(tree):
@@ -59,8 +60,8 @@ def test_a_pid_file_comes_first(tree):
     (tree.root / "a.pid").write_text("10")
     tree.process(10, command="redis-server :1", environ="I=second")
     tree.process(11, command="redis-server :2", environ="I=third")
-    finders = (Command(re.compile(r":(\d)")), Environment("I"))
-    assert mains(tree, *finders, files=(PidFile("/a.pid", "first"),)) == {10: "first", 11: "2"}
+    given = InstanceSettings(instance_command=(r":(\d)",), instance_environ="I", instance_pid_file=("first=/a.pid",))
+    assert mains(tree, *given.found.finders) == {10: "first", 11: "2"}
 
 
 def test_sockets_that_listen():
@@ -86,7 +87,7 @@ def test_a_real_process_is_found_by_command_environment_and_port():
             processes = read_processes(Path("/"))
             alone = {child.pid: processes[child.pid]}
             found = [
-                main_processes(Path("/"), alone.values(), (), [finder])
+                main_processes(Path("/"), alone, [finder])
                 for finder in (
                     Command(re.compile(r"--instance=(\S+)")), Environment("WINDWARD_TEST_INSTANCE"), Port("p-{port}"),
                 )

@@ -103,7 +103,7 @@ def test_instances_by_process_take_the_place_of_their_group(tree):
     tree.group(A, cpu_s=1)
     for pid, port in ((10, 7001), (11, 7002)):
         tree.process(pid, command=f"redis-server :{port}", group=both, cpu_ticks=0, pages=100)
-    machine = Machine(tree, others=(Command(re.compile(r"redis-server :(\d+)")),))
+    machine = Machine(tree, finders=(Command(re.compile(r"redis-server :(\d+)")),))
     tree.process(10, command="redis-server :7001", group=both, cpu_ticks=5 * TICKS_HZ, pages=200)
     measured = machine.after()
     assert measured.entries == {
