@@ -61,7 +61,10 @@ _SOURCES = (
 """The modules whose words a finding may show."""
 _TOKEN = re.compile(r"\w+")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?:[smhdkMG]|ms|kB|MB|GB)?")
-_COUNT = re.compile(r"((?:(?<![^(])|(?<=[a-z] ))[+-]?\d{1,7}(?:[.,]\d{1,3})*(?:%? (?=[a-z])|[smhd]\b(?!-)))|\b\d\w*")
+_COUNT = re.compile(
+    r"((?:(?<![^(])|(?<=[a-z] ))[+-]?\d{1,7}(?:[.,]\d{1,3})*"
+    r"(?:%? (?=[a-z])(?!(?:and|has|have|is|runs)\b)|[smhd]\b(?!-)))|\b\d\w*"
+)
 """Of a text without others' words: a count between words of ours, or the start of any other number."""
 _VERSION = re.compile(r"\d{1,4}(?:\.\d{1,4}){1,2}(?:(?:\.dev|\.post|rc|a|b)\d{1,4})?")
 _LABELS = frozenset(("code", "kind", "le", "method", "partition", "plugin", "quantile", "resource", "stage", "window"))
@@ -72,6 +75,7 @@ _PAIR = re.compile(r'(?:^|[ {])"?([a-z_]+)"?(?:=|: )("(?:[^"\\]|\\.)*"|[^\s,}]*)
 """Of a line in logfmt or JSON."""
 _HEAD = re.compile(r"at=\d{4}-[\dT:.Z-]+ level=[a-z]+ event=[a-z_]+(?:\.[a-z_]+)+")
 HIDDEN = "***"
+_NOT_OWN = "its address is not one of its own host: it was not asked\n"
 
 
 @cache
@@ -84,8 +88,8 @@ def _own_words() -> frozenset[str]:
 def own_words(text: str) -> str:
     """Return a text with only the words of doctor's source, and counts between them; the rest is hidden.
 
-    >>> own_words("3 machines are silent: db-48151, 48151, evil, for 2m"), own_words("pin 48151 is of 10.0.0.5:48")
-    ('3 machines are silent: ***-***, ***, ***, for 2m', '*** *** is of ***.***.***.***:***')
+    >>> own_words("3 machines are silent: db-48151, 48151, evil, for 2m"), own_words("48151 runs, pin of 10.0.0.5:48")
+    ('3 machines are silent: ***-***, ***, ***, for 2m', '*** runs, *** of ***.***.***.***:***')
     """
     said = _TOKEN.sub(lambda one: one[0] if one[0][0].isdecimal() or one[0] in _own_words() else HIDDEN, text)
     return _COUNT.sub(lambda one: one[1] or HIDDEN, said)
@@ -175,11 +179,14 @@ def pages_of(processes: Mapping[str, Mapping[str, Process]], names: Container[st
 
 def _page(one: Process, page: str, names: Container[str]) -> str:
     try:
-        if (base := own_page(one)) is None:
-            return "its address is not one of its own host: it was not asked\n"
-        parts, until_s = urlsplit(base), time.monotonic() + _PAGE_S
-        made = http_connection(parts.netloc, None, _PAGE_S, lambda: until_s, tls=parts.scheme == "https")
-        with contextlib.closing(made) as connection:
+        parts, its, until_s = urlsplit(one.page), own_addresses(one), time.monotonic() + _PAGE_S
+        if not its:
+            return _NOT_OWN
+        where, tls = parts.netloc.rpartition("@")[2], parts.scheme == "https"
+        with contextlib.closing(http_connection(where, None, _PAGE_S, lambda: until_s, tls=tls)) as connection:
+            connection.connect()
+            if ip_address(connection.sock.getpeername()[0]) not in its:  # its name had another one by now
+                return _NOT_OWN
             connection.request("GET", f"/{page}")
             answer = connection.getresponse()
             text = answer.read(_PAGE_BYTES)
@@ -192,16 +199,16 @@ def _page(one: Process, page: str, names: Container[str]) -> str:
         return f"not read: {type(error).__name__}\n"
 
 
-def own_page(one: Process) -> str | None:
-    """Return the address of a process's pages; None where it is not http(s) of the host in its heartbeat."""
+def own_addresses(one: Process) -> set[IPv4Address | IPv6Address]:
+    """Return the addresses of a process's pages; none where they are not http(s) of the host in its heartbeat."""
     parts = urlsplit(one.page)
     if parts.scheme not in ("http", "https") or not parts.hostname or not re.fullmatch(r"[\w.-]+", one.host):
-        return None
+        return set()
     its, local = _addresses(parts.hostname), one.host == socket.gethostname()
     known = set() if local and all(one.is_loopback for one in its) else its - _addresses(one.host)
     if known or any(one.is_link_local or one.is_multicast or (one.is_loopback and not local) for one in its):
-        return None
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        return set()
+    return its
 
 
 def _addresses(host: str) -> set[IPv4Address | IPv6Address]:

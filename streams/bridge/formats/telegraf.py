@@ -83,7 +83,8 @@ Found = Iterator[tuple[Any, ...]]
 
 def _number(metric: Metric, field: str) -> float:
     value = metric.fields.get(field)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    is_one = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+    return float(value) if is_one else math.nan  # one of 400 digits is no float
 
 
 def _cpu(metric: Metric) -> Found:

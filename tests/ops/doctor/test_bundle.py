@@ -8,12 +8,14 @@ import subprocess
 import tarfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 import pytest
 
-from ops.doctor.bundle import logs_of, own_page, pages_of, plain_environ, plain_settings, write_bundle
+from ops.doctor import bundle
+from ops.doctor.bundle import logs_of, own_addresses, pages_of, plain_environ, plain_settings, write_bundle
 from ops.doctor.command import DoctorSettings, Inspection
 from ops.doctor.findings import Finding
 from schemas.messages.process import Process
@@ -154,27 +156,27 @@ HERE = socket.gethostname()
 @pytest.mark.parametrize(
     ("page", "host", "asked"),
     [
-        pytest.param("http://127.0.0.1:9", HERE, "http://127.0.0.1:9", id="this host"),
-        pytest.param(f"https://{HERE}:9", HERE, f"https://{HERE}:9", id="by its name"),
-        pytest.param("http://10.0.0.5:9", "10.0.0.5", "http://10.0.0.5:9", id="by its address"),
-        pytest.param("http://u:p@10.0.0.5:9/x?y#z", "10.0.0.5", "http://10.0.0.5:9", id="no user, no path"),
-        pytest.param("file:///root/.ssh/id_rsa#", HERE, None, id="a file"),
-        pytest.param("ftp://127.0.0.1/x", HERE, None, id="another scheme"),
-        pytest.param("http://10.0.0.6:9", "10.0.0.5", None, id="another host"),
-        pytest.param("http://127.0.0.1:9", "10.0.0.5", None, id="this host's loopback, said by another"),
-        pytest.param("http://10.0.0.5@10.0.0.6:9", "10.0.0.5", None, id="another host behind an @"),
-        pytest.param("http:///x", "10.0.0.5", None, id="no host"),
-        pytest.param("http://169.254.169.254/latest", "169.254.169.254", None, id="a cloud's metadata"),
-        pytest.param("http://[fe80::1]:9", "fe80::1", None, id="a link's own address"),
-        pytest.param("http://127.0.0.1:9", "127.0.0.1", None, id="loopback as another's name"),
-        pytest.param("http://localhost:9", "localhost", None, id="localhost as another's name"),
-        pytest.param("http://224.0.0.1:9", "224.0.0.1", None, id="many hosts"),
-        pytest.param("http://2852039166:9", "10.0.0.5", None, id="metadata as one number"),
-        pytest.param("http://0x7f.1:9", "10.0.0.5", None, id="loopback as numbers"),
+        pytest.param("http://127.0.0.1:9", HERE, True, id="this host"),
+        pytest.param(f"https://{HERE}:9", HERE, True, id="by its name"),
+        pytest.param("http://10.0.0.5:9", "10.0.0.5", True, id="by its address"),
+        pytest.param("http://u:p@10.0.0.5:9/x?y#z", "10.0.0.5", True, id="no user, no path"),
+        pytest.param("file:///root/.ssh/id_rsa#", HERE, False, id="a file"),
+        pytest.param("ftp://127.0.0.1/x", HERE, False, id="another scheme"),
+        pytest.param("http://10.0.0.6:9", "10.0.0.5", False, id="another host"),
+        pytest.param("http://127.0.0.1:9", "10.0.0.5", False, id="this host's loopback, said by another"),
+        pytest.param("http://10.0.0.5@10.0.0.6:9", "10.0.0.5", False, id="another host behind an @"),
+        pytest.param("http:///x", "10.0.0.5", False, id="no host"),
+        pytest.param("http://169.254.169.254/latest", "169.254.169.254", False, id="a cloud's metadata"),
+        pytest.param("http://[fe80::1]:9", "fe80::1", False, id="a link's own address"),
+        pytest.param("http://127.0.0.1:9", "127.0.0.1", False, id="loopback as another's name"),
+        pytest.param("http://localhost:9", "localhost", False, id="localhost as another's name"),
+        pytest.param("http://224.0.0.1:9", "224.0.0.1", False, id="many hosts"),
+        pytest.param("http://2852039166:9", "10.0.0.5", False, id="metadata as one number"),
+        pytest.param("http://0x7f.1:9", "10.0.0.5", False, id="loopback as numbers"),
     ],
 )
 def test_which_pages_are_asked(page, host, asked):
-    assert own_page(a_process(page=page, host=host)) == asked
+    assert bool(own_addresses(a_process(page=page, host=host))) == asked
 
 
 def test_a_page_of_another_host_is_not_followed():
@@ -192,6 +194,21 @@ def test_a_page_of_another_host_is_not_followed():
         server.stop()
     assert sorted(asked) == ["/metrics", "/ready"]
     assert "windward_a" not in "".join(found.values())
+
+
+def test_a_name_with_a_second_address_is_not_asked(monkeypatch):
+    """It has one of its own host when it is looked at, and this host's when it is connected to."""
+    known, asked = socket.getaddrinfo, list[str]()
+    answers = ["10.0.0.5", "10.0.0.5", "127.0.0.1"] * 2
+    server = PageServer(lambda environ, _: asked.append(environ["PATH_INFO"]) or [], "127.0.0.1", 0)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda _, *more, **others: known(answers.pop(0), *more, **others))
+    monkeypatch.setattr(bundle, "ThreadPoolExecutor", lambda **_: ThreadPoolExecutor(1))
+    try:
+        found = pages_of({"scorer": {"a": a_process(page=f"http://evil:{server.port}", host="evil")}}, ())
+    finally:
+        server.stop()
+    assert (asked, answers) == ([], [])
+    assert {text.rpartition(":")[2] for text in found.values()} == {" it was not asked\n"}
 
 
 @pytest.mark.parametrize("header", [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\n"], ids=["body", "header"])

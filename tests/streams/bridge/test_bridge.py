@@ -10,6 +10,7 @@ their old values, which only ``startTimeUnixNano`` tells.
 
 import contextlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -318,6 +319,14 @@ def test_a_message_that_names_no_machine_is_told():
     with pytest.raises(UnreadableError, match=r"tag host, .*--machine-key"):
         telegraf.read_points(json.dumps(metric).encode())
     assert telegraf.read_points(json.dumps(metric | {"name": "postgresql"}).encode()) == []
+
+
+@pytest.mark.parametrize("agent", READERS)
+@pytest.mark.parametrize("key", [rb"[sS]tamp\"", rb"(?<!stamp)\""], ids=["times", "values"])
+def test_a_number_of_400_digits_is_refused_or_none(agent, key):
+    for raw in recording(agent):
+        with contextlib.suppress(UnreadableError):
+            READERS[agent](re.sub(key + rb":\s*\d+", lambda one: one[0] + b"0" * 400, raw))
 
 
 @given(st.binary(max_size=200))
