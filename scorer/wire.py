@@ -89,15 +89,8 @@ class Wire:
 
         Raises one of `AWAY` when the connection fails; then it is unknown which commands were done.
         """
-        try:
-            connection = self._send(commands)
-            if meanwhile is not None:
-                meanwhile()
-            self._read_posted(connection)
-            return [self._read(connection, block_s + ANSWER_S) for _ in commands]
-        except BaseException:
-            self.close()
-            raise
+        self.begin(commands)
+        return self.finish(len(commands), block_s + ANSWER_S, meanwhile)
 
     def hold(self, commands: Sequence[Command]) -> None:
         """Keep the commands and send them in front of those of the next `ask` or `post`; their answers are dropped.
@@ -111,12 +104,8 @@ class Wire:
 
         Raises one of `AWAY` when the connection fails.
         """
-        try:
-            self._send(commands)
-            self._unread += len(commands)
-        except BaseException:
-            self.close()
-            raise
+        self.begin(commands)
+        self._unread += len(commands)
 
     def begin(self, commands: Sequence[Command]) -> None:
         """Send the commands; `finish` returns their answers. Raises one of `AWAY` when the connection fails."""
@@ -126,9 +115,12 @@ class Wire:
             self.close()
             raise
 
-    def finish(self, count: int, timeout_s: float) -> list[Any]:
+    def finish(self, count: int, timeout_s: float, meanwhile: Callable[[], None] | None = None) -> list[Any]:
         """Return the answers to so many commands as `ask` does, each after this time at most; raises as `begin`."""
         try:
+            if meanwhile is not None:
+                meanwhile()
+            self._read_posted(self._connection)
             return [self._read(self._connection, timeout_s) for _ in range(count)]
         except BaseException:
             self.close()
@@ -141,7 +133,8 @@ class Wire:
         self._used_at_s, connection = now_s, self._connection
         if connection is None:
             connection = self._connection = self._client.connection_pool.get_connection()
-        connection.send_packed_command([_pack([*held, *commands])], check_health=False)
+        pack: Any = pack_command
+        connection.send_packed_command([b"".join(map(pack, [*held, *commands]))], check_health=False)
         self._unread += len(held)
         return connection
 
@@ -196,11 +189,6 @@ class Wire:
             self._client.connection_pool.release(self._connection)
             self._connection = None
         self._unread, self._held = 0, []
-
-
-def _pack(commands: Sequence[Command]) -> bytes:
-    pack: Any = pack_command
-    return b"".join([pack(command) for command in commands])
 
 
 _READING_S = 0.25

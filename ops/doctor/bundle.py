@@ -30,7 +30,6 @@ from collections.abc import Callable, Container, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from http import HTTPStatus
-from http.client import HTTPException
 from importlib.util import find_spec
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
@@ -38,7 +37,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from schemas.messages.process import KINDS, Process
-from schemas.process.connections import http_connection
+from schemas.process.http_calls import FAILED, HttpCalls
 from schemas.values.read_json import read_json
 
 _PAGE_S = 2.0
@@ -169,33 +168,30 @@ def numbered(processes: Mapping[str, Mapping[str, Process]]) -> dict[str, Proces
 
 def pages_of(processes: Mapping[str, Mapping[str, Process]], names: Container[str]) -> dict[str, str]:
     """Return the pages of the processes by file name; for an unread page the reason."""
-    asked = [
-        (name, one, page) for name, one in numbered(processes).items() if one.page for page in ("metrics", "ready")
-    ]
+    known = numbered(processes).items()
+    asked = {(name, page): one for name, one in known if one.page for page in ("metrics", "ready")}
     with ThreadPoolExecutor(max_workers=16) as pool:
-        texts = list(pool.map(lambda one: _page(one[1], one[2], names), asked))
-    return {f"pages/{name}-{page}.txt": text for (name, _, page), text in zip(asked, texts, strict=True)}
+        texts = pool.map(lambda of: _page(asked[of], of[1], names), asked)
+        return {f"pages/{name}-{page}.txt": text for (name, page), text in zip(asked, texts, strict=True)}
 
 
 def _page(one: Process, page: str, names: Container[str]) -> str:
     try:
-        parts, its, until_s = urlsplit(one.page), own_addresses(one), time.monotonic() + _PAGE_S
+        parts, its = urlsplit(one.page), own_addresses(one)
         if not its:
             return _NOT_OWN
         where, tls = parts.netloc.rpartition("@")[2], parts.scheme == "https"
-        with contextlib.closing(http_connection(where, None, _PAGE_S, lambda: until_s, tls=tls)) as connection:
-            connection.connect()
-            if ip_address(connection.sock.getpeername()[0]) not in its:  # its name had another one by now
+        with contextlib.closing(HttpCalls(where, None, _PAGE_S, _PAGE_BYTES, tls)) as calls:
+            calls.connection.connect()
+            if ip_address(calls.connection.sock.getpeername()[0]) not in its:  # its name had another one by now
                 return _NOT_OWN
-            connection.request("GET", f"/{page}")
-            answer = connection.getresponse()
-            text = answer.read(_PAGE_BYTES)
+            answer = calls.call("GET", f"/{page}")
         if answer.status not in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):  # no redirect is followed
             return f"not read: status {answer.status}\n"
         if page == "metrics":
-            return series_of(text.decode(errors="replace"))
-        return as_json(numbers_of(read_json(text), names))
-    except (OSError, ValueError, HTTPException) as error:
+            return series_of(answer.body.decode(errors="replace"))
+        return as_json(numbers_of(read_json(answer.body), names))
+    except (*FAILED, ValueError) as error:
         return f"not read: {type(error).__name__}\n"
 
 

@@ -1,7 +1,6 @@
 """``windward exporter``: export the windowed load to Prometheus until SIGTERM. SIGHUP reads the profiles again."""
 
 import logging
-import ssl
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,11 +10,10 @@ from ops.exporter.exposition import OPEN_METRICS, TEXT
 from ops.exporter.selection import Selection, label_names
 from ops.exporter.settings import ExporterSettings
 from ops.exporter.state import Reader
-from schemas.process.page_server import PageServer, StartResponse, WsgiApplication
+from schemas.process.page_server import PageServer, StartResponse, WsgiApplication, server_context
 from schemas.process.pages import Pages, while_accepting
 from schemas.process.presence import always_ready, page_of
 from schemas.process.run import Process, command
-from schemas.process.settings import SettingsError
 from schemas.process.signals import Stop
 from schemas.process.version import product_version
 from scorer.live.live_fleet import profiles_of, refuse_modes
@@ -100,17 +98,9 @@ def accepts_gzip(accept_encoding: str) -> bool:
 
 def serve(exporter: Exporter, settings: ExporterSettings) -> PageServer:
     """Return the server, which answers requests until `stop`; raises SettingsError naming the setting."""
-    context = None
-    if settings.metrics_tls_cert_file:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        try:
-            context.load_cert_chain(settings.metrics_tls_cert_file, settings.metrics_tls_key_file)
-        except OSError as error:
-            given = settings.metrics_tls_cert_file
-            raise SettingsError(f"metrics_tls_cert_file: {given} cannot be used: {error}") from None
-
-    credentials = None
+    context, cert, credentials = None, settings.metrics_tls_cert_file, None
+    if cert:
+        context = server_context(f"metrics_tls_cert_file: {cert}", cert, settings.metrics_tls_key_file)
     if settings.metrics_username and settings.metrics_password:
         credentials = settings.metrics_username, settings.metrics_password
     return PageServer(

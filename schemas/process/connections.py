@@ -1,4 +1,4 @@
-"""Connections to Kafka and Redis: their settings, and the arguments of each client library. Answers over HTTP in time.
+"""Connections to Kafka and Redis: their settings, and the arguments of each client library.
 
 Passwords are never read from argv (`schemas.process.settings`). A URL with a password is refused, since other users can
 read the command line.
@@ -6,11 +6,7 @@ read the command line.
 
 from __future__ import annotations
 
-import io
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import parse_qs, urlsplit
@@ -24,7 +20,6 @@ from schemas.process.settings import SettingsError, setting
 
 if TYPE_CHECKING:
     import ssl
-    from http.client import HTTPConnection, HTTPResponse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,50 +249,3 @@ class PipelineSettings(KafkaSettings, WindowsSettings):
     def __post_init__(self) -> None:
         KafkaSettings.__post_init__(self)
         WindowsSettings.__post_init__(self)
-
-
-def http_connection(
-    host: str, port: int | None, timeout_s: float, until_s: Callable[[], float], *, tls: bool,
-    context: ssl.SSLContext | None = None,
-) -> HTTPConnection:  # fmt: skip
-    """Return a connection that opens with the first request, with a time for each whole answer, header and body.
-
-    Its timeout applies to each read, so a server that sends a byte a second would hold its thread for ever. ``until_s``
-    is called when an answer begins, and returns its end by `time.monotonic`: then TimeoutError is raised.
-    """
-    from http.client import HTTPConnection, HTTPSConnection
-
-    made = partial(HTTPSConnection, context=context) if tls else HTTPConnection
-    connection = made(host, port, timeout=timeout_s)
-    kind = connection.response_class
-
-    def answer(sock: Any, **options: Any) -> HTTPResponse:
-        found = kind(sock, **options)
-        found.fp = io.BufferedReader(_Timed(found.fp.detach(), sock, until_s()))
-        return found
-
-    connection.response_class = answer  # type: ignore[assignment]
-    return connection
-
-
-class _Timed(io.RawIOBase):
-    """The body of an answer, which must be complete in time."""
-
-    def __init__(self, raw: Any, connection: Any, until_s: float) -> None:
-        self._raw, self._connection, self._until_s = raw, connection, until_s
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read the available bytes; raises TimeoutError after the deadline."""
-        left_s = self._until_s - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError("the answer is not whole in time")
-        self._connection.settimeout(left_s)
-        found: int = self._raw.readinto(buffer)
-        return found
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()

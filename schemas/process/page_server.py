@@ -15,6 +15,8 @@ import logging
 import os
 import ssl
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -29,6 +31,7 @@ from schemas.process.settings import SettingsError
 log = logging.getLogger("windward.pages")
 
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
+File = str | Path
 WsgiApplication = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
 
 CONNECTIONS_MAX = 32
@@ -104,10 +107,8 @@ class _TlsChannel(_Channel):
             raise _Unready from None
 
     def handle_read(self) -> None:
-        try:
+        with suppress(_Unready):
             super().handle_read()
-        except _Unready:
-            return
 
     def send(self, data: bytes, do_close: bool = True) -> Any:
         try:
@@ -155,6 +156,22 @@ class _Server(TcpWSGIServer):  # type: ignore[misc]
     def unsent_bytes(self) -> int:
         """Return the bytes of answers that no reader has taken yet."""
         return sum(channel.total_outbufs_len for channel in list(self.active_channels.values()))
+
+
+def server_context(what: str, cert: File, key: File | None, client_ca: File | None = None) -> ssl.SSLContext:
+    """Return the TLS context of a listener; with authorities of clients each must have a certificate of theirs.
+
+    Raises SettingsError, which begins with ``what``.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(cert, key)
+        if client_ca is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(client_ca)
+    except OSError as error:
+        raise SettingsError(f"{what} cannot be used: {error}") from None
+    return context
 
 
 class PageServer:

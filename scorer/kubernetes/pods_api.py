@@ -10,21 +10,19 @@ its end is an error, too: the connection is dead. The token is read for every ca
 """
 
 import http.client
-import select
 import socket
 import ssl
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from schemas.process.connections import http_connection
+from schemas.process.http_calls import FAILED, Answer, HttpCalls
 from schemas.values.read_json import read_or, reader
 from scorer.kubernetes.nodes_body import Node, read_node, read_nodes
 from scorer.kubernetes.pods_body import Bookmark, OnePod, Page, Pod, read_list, read_pod
@@ -88,38 +86,45 @@ class ApiServer:
     token_file: Path | None = None
     silent_s: float = SILENT_S
 
-    def connection(self, timeout_s: float, until_s: Callable[[], float]) -> http.client.HTTPConnection:
-        """Return a connection that opens with the first request; ``until_s``: when the whole answer must be there."""
-        return http_connection(self.host, self.port, timeout_s, until_s, tls=self.tls is not None, context=self.tls)
+    def calls(self, answer_s: float, body_bytes_max: int) -> HttpCalls:
+        """Return a connection that opens with the first call."""
+        return HttpCalls(self.host, self.port, answer_s, body_bytes_max, self.tls is not None, self.tls)
+
+    def call(self, calls: HttpCalls, method: str, path: str, body: bytes | None = None) -> Answer:
+        """Return an answer over a connection of `calls`. Raises ApiError."""
+        try:
+            return calls.call(method, path, self.headers(), body)
+        except FAILED as error:
+            raise ApiError(f"{type(error).__name__}: {error}") from None
 
     def headers(self) -> dict[str, str]:
         """Return the headers of a request, with the token as its file has it now."""
         given = {} if self.token_file is None else {"Authorization": f"Bearer {self.token_file.read_text().strip()}"}
-        return {"Accept": "application/json", **given}
+        return {"Accept": "application/json", "Content-Type": "application/json", **given}
 
     def pages(self, of: Objects[Listed]) -> Iterator[Page[Listed]]:
         """Yield the objects in pages of one version. Raises ApiError."""
         query = {"limit": str(PAGE)} | ({"fieldSelector": of.selected} if of.selected else {})
         version, seen = "", set[str]()
-        while True:
-            with self._answer(of.path, query, self.silent_s) as answer:
-                body = answer.read(PAGE_BYTES_MAX + 1)
-            if len(body) > PAGE_BYTES_MAX:
-                raise ApiError(f"a page of more than {PAGE_BYTES_MAX:,} bytes")
-            try:
-                page = of.read_list(body)
-            except msgspec.DecodeError as error:
-                raise ApiError(f"what it answers is no list: {error}: {body[:200]!r}") from None
-            if version not in ("", page.metadata.resource_version):
-                raise ApiError(f"a page of version {page.metadata.resource_version!r} in a list of {version!r}")
-            version = page.metadata.resource_version
-            yield page
-            if not (token := page.metadata.continue_):
-                return
-            if token in seen or len(seen) == PAGES_MAX:
-                raise ApiError(f"its list has no end: {token[:80]!r} comes again, or is of page {len(seen) + 2}")
-            seen.add(token)
-            query["continue"] = token
+        with closing(self.calls(self.silent_s, PAGE_BYTES_MAX)) as calls:
+            while True:
+                answer = self.call(calls, "GET", f"{of.path}?{urlencode(query)}")
+                if answer.status != http.client.OK or len(answer.body) > PAGE_BYTES_MAX:
+                    raise ApiError(f"refused, or a page of more than {PAGE_BYTES_MAX:,} bytes: {answer.said}")
+                try:
+                    page = of.read_list(answer.body)
+                except msgspec.DecodeError as error:
+                    raise ApiError(f"what it answers is no list: {error}: {answer.said}") from None
+                if version not in ("", page.metadata.resource_version):
+                    raise ApiError(f"a page of version {page.metadata.resource_version!r} in a list of {version!r}")
+                version = page.metadata.resource_version
+                yield page
+                if not (token := page.metadata.continue_):
+                    return
+                if token in seen or len(seen) == PAGES_MAX:
+                    raise ApiError(f"its list has no end: {token[:80]!r} comes again, or is of page {len(seen) + 2}")
+                seen.add(token)
+                query["continue"] = token
 
     def watch(
         self, of: Objects[Listed], version: str, opened: Callable[[socket.socket], None] = lambda _: None
@@ -130,42 +135,26 @@ class ApiServer:
         """
         query = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true"}
         query |= {"timeoutSeconds": str(WATCH_S)} | ({"fieldSelector": of.selected} if of.selected else {})
-        with self._answer(of.path, query, WATCH_S + self.silent_s, opened) as answer:
-            while line := answer.readline(LINE_MAX):
-                try:
-                    event = _read_event(line)
-                    if event.type == "ERROR":
-                        raise ApiError(f"the watch ended: {bytes(event.object)[:200]!r}")
-                    yield event.type, (_read_bookmark if event.type == "BOOKMARK" else of.read_one)(event.object)
-                except msgspec.DecodeError as error:
-                    raise ApiError(f"an event that cannot be read: {error}") from None
-
-    @contextmanager
-    def _answer(
-        self,
-        path: str,
-        query: Mapping[str, str],
-        timeout_s: float,
-        opened: Callable[[socket.socket], None] = lambda _: None,
-    ) -> Iterator[http.client.HTTPResponse]:
-        """Yield the answer to a GET. Raises ApiError for another status than 200, and for what fails inside."""
-        until_s = time.monotonic() + timeout_s
-        connection = self.connection(timeout_s, lambda: until_s)
+        calls = self.calls(WATCH_S + self.silent_s, LINE_MAX)
         try:
-            headers = self.headers()
-            connection.connect()
+            calls.connection.connect()
             for option, value in _KEEPALIVE.items():
-                connection.sock.setsockopt(*option, value)
-            opened(connection.sock)
-            connection.request("GET", f"{path}?{urlencode(query)}", headers=headers)
-            answer = connection.getresponse()
+                calls.connection.sock.setsockopt(*option, value)
+            opened(calls.connection.sock)
+            answer = calls.begin("GET", f"{of.path}?{urlencode(query)}", self.headers())
             if answer.status != http.client.OK:
                 raise ApiError(f"{answer.status}: {answer.read(200)!r}")
-            yield answer
-        except (OSError, http.client.HTTPException) as error:
+            while line := answer.readline(LINE_MAX):
+                event = _read_event(line)
+                if event.type == "ERROR":
+                    raise ApiError(f"the watch ended: {bytes(event.object)[:200]!r}")
+                yield event.type, (_read_bookmark if event.type == "BOOKMARK" else of.read_one)(event.object)
+        except msgspec.DecodeError as error:
+            raise ApiError(f"an event that cannot be read: {error}") from None
+        except FAILED as error:
             raise ApiError(f"{type(error).__name__}: {error}") from None
         finally:
-            connection.close()
+            calls.close()
 
 
 ANSWER_S = 3.0
@@ -177,18 +166,6 @@ class _Done(msgspec.Struct, rename="camel"):
     kind: Literal["Status"]
     api_version: Literal["v1"]
     status: Literal["Success"]
-
-
-class Answer(NamedTuple):
-    status: int
-    body: bytes
-    retry_after_s: float = 0.0
-    """When the server wants the call repeated; 0: not stated."""
-
-    @property
-    def said(self) -> str:
-        """Status and the start of the body, for people."""
-        return f"{self.status}: {self.body[:200].decode(errors='replace')}"
 
 
 def pod_path(namespace: str, name: str, part: str = "") -> str:
@@ -239,31 +216,13 @@ class Calls:
         return pod
 
     def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Return an answer. A connection may be closed at this moment, so a GET is tried twice. Raises ApiError."""
-        for again in (method == "GET", False):
-            connection = self._connection()
-            try:
-                headers = self._api.headers() | {"Content-Type": "application/json"}
-                self._own.until_s = time.monotonic() + ANSWER_S
-                connection.request(method, path, body, headers)
-                answer = connection.getresponse()
-                after = answer.headers.get("Retry-After", "")
-                body = answer.read(LINE_MAX)
-                return Answer(answer.status, body, min(float(after), RETRY_S_MAX) if after.isdecimal() else 0.0)
-            except (OSError, http.client.HTTPException) as error:
-                connection.close()
-                del self._own.connection
-                if not again:
-                    raise ApiError(f"{type(error).__name__}: {error}") from None
-        raise AssertionError
+        """Return an answer. Raises ApiError."""
+        if not hasattr(self._own, "calls"):
+            self._own.calls = self._api.calls(ANSWER_S, LINE_MAX)
+        return self._api.call(self._own.calls, method, path, body)
 
-    def _connection(self) -> http.client.HTTPConnection:
-        if not hasattr(self._own, "connection"):
-            self._own.connection = self._api.connection(ANSWER_S, lambda: self._own.until_s)
-        connection: http.client.HTTPConnection = self._own.connection
-        if connection.sock is not None:
-            look = select.poll()
-            look.register(connection.sock, select.POLLIN)
-            if look.poll(0):
-                connection.close()  # the next request opens it again
-        return connection
+
+def retry_after_s(answer: Answer) -> float:
+    """Return when the server wants the call repeated; 0: not stated."""
+    after = answer.headers.get("Retry-After", "")
+    return min(float(after), RETRY_S_MAX) if after.isdecimal() else 0.0

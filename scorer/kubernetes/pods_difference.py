@@ -43,24 +43,9 @@ class Changes:
     """The ids of the instances that run."""
 
 
-class Listing:
-    """A list of pods, in pages. An instance of the cluster that is in none of them has ended.
-
-    ``before``: the records of the ledger, read before the list was requested. Only their ids are kept.
-    """
-
-    def __init__(self, before: Iterable[Instance], how: Reading) -> None:
-        self._how = how
-        self.gone = {one.id for one in before if one.state == "confirmed" and _is_ours(one, how)}
-        """The ids to release when the last page has been seen."""
-        self.before = len(self.gone)
-        """The number of records that belonged to the cluster."""
-
-    def page(self, pods: Iterable[Pod], records: Mapping[str, Instance]) -> Changes:
-        """Return the changes from a page; ``records``: the ledger's records with the ids of its pods."""
-        found = changes([("ADDED", pod) for pod in pods], records, self._how)
-        self.gone -= found.running
-        return found
+def ids_of_cluster(records: Iterable[Instance], how: Reading) -> set[str]:
+    """Return the ids of the cluster's pods in the ledger. If they are in no page of a later list, they have ended."""
+    return {one.id for one in records if one.state == "confirmed" and _is_ours(one, how)}
 
 
 def is_doubtful(gone: int, before: int) -> bool:
@@ -82,8 +67,8 @@ def changes(seen: Iterable[tuple[str, Pod]], records: Mapping[str, Instance], ho
     kept, refused = set[str](), dict[str, str]()
     for kind, pod in {pod.metadata.uid: (kind, pod) for kind, pod in seen}.values():
         ended, about = kind == "DELETED" or pod.status.phase in ENDED, pod.metadata
-        if not ended and not is_running(pod):
-            continue
+        if not ended and not pod.spec.node_name:
+            continue  # it occupies no node
         there = {name: live[name] for name in ids_of(pod) if name in live}
         mine = {name: one for name, one in there.items() if _is_ours(one, how) and _may_be(pod, name, one)}
         ours |= mine
@@ -101,11 +86,6 @@ def changes(seen: Iterable[tuple[str, Pod]], records: Mapping[str, Instance], ho
             kept |= mine.keys() & names  # it runs: what the ledger has of it stays
     compared = {name: one for name, one in ours.items() if name not in kept}
     return Changes(difference(compared, list(found.values()), reservations=True), refused, found.keys() | kept)
-
-
-def is_running(pod: Pod) -> bool:
-    """Return whether a pod occupies amounts of a node."""
-    return bool(pod.spec.node_name) and pod.status.phase not in ENDED
 
 
 def ids_of(pod: Pod) -> tuple[str, ...]:

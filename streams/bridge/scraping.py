@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
-from schemas.process.connections import http_connection
+from schemas.process.http_calls import FAILED, HttpCalls
 from streams.bridge.formats.interfaces import NOT_PHYSICAL
 from streams.bridge.formats.node_exporter import Value, name_of, points, query_of, read_answer, read_page
 from streams.bridge.formats.points import Point, UnreadableError
@@ -34,7 +34,6 @@ PAGE_MAX = 16 << 20
 """The largest page that is read, bytes."""
 ANSWER_MAX = 256 << 20
 """The largest answer of Prometheus, bytes: 4 kB a machine with a few disks and interfaces."""
-_AWAY = (OSError, http.client.HTTPException)
 
 
 NO_USER = "user and password are no part of a URL: give scrape_username and WINDWARD_SCRAPE_PASSWORD_FILE"
@@ -79,50 +78,26 @@ class How:
     """The certificates that targets must have."""
 
 
-@dataclass(eq=False)
 class Page:
     """A URL that is requested repeatedly over one connection. ``how.timeout_s`` is the time limit of a whole answer."""
 
-    url: str
-    how: How
-    most: int = PAGE_MAX
-    _connection: http.client.HTTPConnection | None = None
-    _until_s: float = math.inf
+    def __init__(self, url: str, how: How, most: int = PAGE_MAX) -> None:
+        self.url, self.how, self._most, parts = url, how, most, urlsplit(url)
+        self._calls = HttpCalls(parts.netloc, None, how.timeout_s, most, parts.scheme == "https", how.context)
+        self._path = parts.path + (f"?{parts.query}" if parts.query else "")
+        self.close = self._calls.close
 
     def get(self, form: str = "") -> bytes:
-        """Return the body; raises OSError, HTTPException or UnreadableError. A broken connection is opened again."""
-        kept = self._connection is not None
-        try:
-            return self._get(form)
-        except _AWAY as error:
-            self.close()
-            if not kept or isinstance(error, TimeoutError):
-                raise
-        return self._get(form)
-
-    def _get(self, form: str) -> bytes:
-        parts = urlsplit(self.url)
-        if self._connection is None:
-            tls, ends = parts.scheme == "https", (self.how.timeout_s, lambda: self._until_s)
-            self._connection = http_connection(parts.netloc, None, *ends, tls=tls, context=self.how.context)
-        path = parts.path + (f"?{parts.query}" if parts.query else "")
+        """Return the body; raises OSError, HTTPException or UnreadableError."""
         headers = {"Content-Type": "application/x-www-form-urlencoded"} if form else {}
         if self.how.authorization:
             headers["Authorization"] = self.how.authorization
-        self._until_s = time.monotonic() + self.how.timeout_s
-        self._connection.request("POST" if form else "GET", path, form or None, headers)
-        answer = self._connection.getresponse()
-        body = answer.read(self.most + 1)
-        if answer.status != http.client.OK or len(body) > self.most:
+        status, _, body = self._calls.call("POST" if form else "GET", self._path, headers, form or None)
+        if status != http.client.OK or len(body) > self._most:
             self.close()
-            why = f"HTTP {answer.status}" if answer.status != http.client.OK else f"more than {self.most} bytes"
+            why = f"HTTP {status}" if status != http.client.OK else f"more than {self._most} bytes"
             raise UnreadableError(f"{self.url}: {why}: {body[:100].decode(errors='replace')}")
         return body
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
 
 @dataclass(eq=False)
@@ -148,7 +123,7 @@ class Scraper:
         def ask(number: int) -> None:
             try:
                 self._answers.put((number, self._scrape(self.targets[number], pages[number])[1]))
-            except (*_AWAY, UnreadableError) as error:
+            except (*FAILED, UnreadableError) as error:
                 self._answers.put((number, error))
 
         with (
@@ -237,7 +212,7 @@ class Asker:
             found = list[Point]()
             try:
                 found = self.read(self._page.get(self._form))
-            except (*_AWAY, UnreadableError) as error:
+            except (*FAILED, UnreadableError) as error:
                 self.counts["unreadable" if isinstance(error, UnreadableError) else "away"] += 1
                 if not failing:
                     values = {"prometheus": self.url, "error": str(error)[:200]}

@@ -171,4 +171,4 @@ def test_another_pod_of_the_name_is_not_evicted(scene):
     before = msgspec.structs.replace(now, metadata=msgspec.structs.replace(now.metadata, uid=uid))
     assert calls.evict(before, dry_run=False).status == http.client.CONFLICT
     assert not scene.cluster.is_ending("db-0")
-    calls._connection().close()
+    calls._own.calls.close()

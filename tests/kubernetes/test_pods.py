@@ -5,9 +5,7 @@ The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` build
 
 import ssl
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +42,11 @@ class Lying(ApiServer):
 
     lies: list[Lie]
 
-    @contextmanager
-    def _answer(self, path, query, *given):
-        with super()._answer(path, query, *given) as answer:
-            lie = self.lies.pop(0) if self.lies and path == PODS.path and "limit" in query else None
-            yield answer if lie is None else BytesIO(msgspec.json.encode(lie(msgspec.json.decode(answer.read()))))
+    def call(self, calls, method, path, body=None):
+        answer = super().call(calls, method, path, body)
+        lie = self.lies.pop(0) if self.lies and path.startswith(f"{PODS.path}?") else None
+        told = answer.body if lie is None else msgspec.json.encode(lie(msgspec.json.decode(answer.body)))
+        return answer._replace(body=told)
 
 
 class Scene:

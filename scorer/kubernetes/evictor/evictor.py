@@ -33,7 +33,7 @@ from schemas.values.read_json import whole
 from scorer.client import Client, InstanceRow, WindwardError
 from scorer.kubernetes.evictor.metrics import Metrics
 from scorer.kubernetes.evictor.rules import WAITS, Rates, why_not
-from scorer.kubernetes.pods_api import ApiError, Calls
+from scorer.kubernetes.pods_api import ApiError, Calls, retry_after_s
 from scorer.kubernetes.pods_body import Pod
 from scorer.kubernetes.pods_request import REPLACES, Reading, hold_id, request_of
 from scorer.ledger.record.instance import CLUSTER, LIVE
@@ -234,7 +234,7 @@ class Evictor:
             return ""
         if answer.status in GONE_STATUS:
             return "gone"
-        self._rates.refuse(kind, self._clock() + (answer.retry_after_s or self._how.backoff_s))
+        self._rates.refuse(kind, self._clock() + (retry_after_s(answer) or self._how.backoff_s))
         log.info("evictor.refused", extra={"values": {"pod": pod.metadata.name, "error": answer.said}})
         return "budget" if answer.status in BUDGET_STATUS else "refused"
 
@@ -263,10 +263,10 @@ class Proposals:
     def waiting(self) -> tuple[list[bytes], int]:
         """Return the waiting messages, the next one first, and the fence: a move with an older number is obsolete."""
         messages, fence = self._wire.all(("LRANGE", self._waiting, -READ_MAX, -1), ("GET", self._fence))
-        if fence is not None and whole(fence) is None:
+        if (number := whole(fence or b"0")) is None:
             said = f"the fence of moves is no number: {fence[:80]!r}: the planner's next round replaces it"
             raise redis.ResponseError(said)
-        return messages[::-1], int(fence or 0)
+        return messages[::-1], number
 
     def take(self, message: bytes) -> bool:
         """Take a message as a mover does; return whether it was still on the list."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from schemas.process.page_server import PEER, PageServer, StartResponse
+from schemas.process.page_server import PEER, PageServer, StartResponse, server_context
 from schemas.process.pages import while_accepting
 from schemas.process.run import Process, command
 from schemas.process.settings import SettingsError, setting
@@ -90,15 +90,7 @@ class ExtenderSettings(KubernetesSettings):
         """Return the TLS context of the verbs, None on loopback without certificates. Raises SettingsError."""
         if self.listen_tls_cert_file is None:
             return None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.verify_mode = ssl.CERT_REQUIRED
-        try:
-            context.load_cert_chain(self.listen_tls_cert_file, self.listen_tls_key_file)
-            context.load_verify_locations(self.listen_client_ca_file)
-        except OSError as error:
-            raise SettingsError(f"{', '.join(_FILES)}: cannot be used: {error}") from None
-        return context
+        return server_context(f"{', '.join(_FILES)}:", *(getattr(self, name) for name in _FILES))
 
 
 BODY_BYTES_MAX = 2 * 2**20
@@ -145,16 +137,6 @@ def names_of(certificate: dict[str, Any]) -> set[str]:
     return subject | {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}
 
 
-def serve(
-    verbs: Verbs, host: str, port: int, context: ssl.SSLContext | None = None, client_names: Sequence[str] = ()
-) -> PageServer:
-    """Return the server, which answers until it is stopped. Raises SettingsError."""
-    return PageServer(
-        VerbPages(verbs, client_names), host, port, context=context, connections_max=CONNECTIONS_MAX,
-        timeout_s=IDLE_S, body_bytes_max=BODY_BYTES_MAX, threads=THREADS, setting="listen_port",
-    )  # fmt: skip
-
-
 SETTINGS = ExtenderSettings
 _SWITCH_INTERVAL_S = 0.0005
 """The longest time for which the fleet's thread may hold the interpreter while a verb waits."""
@@ -192,7 +174,11 @@ def build(settings: ExtenderSettings, environ: Mapping[str, str]) -> Process:
         closing.callback(fleet.stop)
         fleet.turn()
         fleet.start()
-        server = serve(verbs, settings.listen_host, settings.listen_port, context, settings.client_names)
+        server = PageServer(
+            VerbPages(verbs, settings.client_names), settings.listen_host, settings.listen_port, context=context,
+            connections_max=CONNECTIONS_MAX, timeout_s=IDLE_S, body_bytes_max=BODY_BYTES_MAX, threads=THREADS,
+            setting="listen_port",
+        )  # fmt: skip
         closing.callback(server.stop)
         first = {"mode": settings.mode, "host": settings.listen_host, "port": server.port, "tls": context is not None}
         ready = while_accepting(server, state)

@@ -90,8 +90,11 @@ class Binder:
             self.release(reserved)
             raise Refused("ledger", "the ledger took too long")
         path = pod_path(args.pod_namespace, args.pod_name, f"/binding?timeout={ANSWER_S:.0f}s")
+        about = {"name": args.pod_name, "namespace": args.pod_namespace, "uid": args.pod_uid}
+        target = {"apiVersion": "v1", "kind": "Node", "name": args.node}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": about, "target": target}
         try:
-            answer = self._api.post(path, _binding(args))
+            answer = self._api.post(path, msgspec.json.encode(body))
             if answer.status < http.client.BAD_REQUEST:
                 return
             refused, why = answer.status in _REFUSED, f"the binding was refused: {answer.said}"
@@ -129,10 +132,8 @@ class Binder:
                 self._end_old(args, outcome.instance)
                 outcome = self._try(wanted)
         except (*AWAY, UnknownFormat, redis.ResponseError) as error:
-            self._ledger.wire.close()
-            raise Refused(
-                "ledger", f"the ledger cannot be written: {type(error).__name__}: {in_words(error)}"
-            ) from None
+            said = f"the ledger cannot be written: {type(error).__name__}: {in_words(error)}"
+            raise Refused("ledger", said) from None
         if outcome.instance is None:
             raise Refused("limits", f"the ledger refuses {args.node}: {', '.join(outcome.reasons) or outcome.kind}")
         if outcome.kind != "placed":
@@ -173,9 +174,3 @@ class Binder:
         if pod is None or pod.metadata.uid != args.pod_uid:
             raise Refused("pod", "it is gone")
         return pod
-
-
-def _binding(args: ExtenderBindingArgs) -> bytes:
-    about = {"name": args.pod_name, "namespace": args.pod_namespace, "uid": args.pod_uid}
-    target = {"apiVersion": "v1", "kind": "Node", "name": args.node}
-    return msgspec.json.encode({"apiVersion": "v1", "kind": "Binding", "metadata": about, "target": target})

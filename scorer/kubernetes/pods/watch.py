@@ -9,10 +9,10 @@ events are taken. At most `WAITING_MAX` events wait; the API server ends a watch
 as any other.
 """
 
+import queue
 import socket
 import threading
 import time
-from collections import deque
 from contextlib import suppress
 from typing import Generic, Self
 
@@ -33,59 +33,50 @@ class Watch(threading.Thread, Generic[Listed]):
         super().__init__(name="watch", daemon=True)
         self._api, self._version = api, version
         self._of: Objects[Listed] = of
-        self._changed = threading.Condition()
-        self._waiting: deque[tuple[str, Listed | Bookmark]] = deque()
-        self._error: Exception | None = None
-        self._closed = False
+        self._waiting: queue.Queue[tuple[str, Listed | Bookmark] | Exception] = queue.Queue(WAITING_MAX)
+        self._closed = threading.Event()
         self._socket: socket.socket | None = None
 
     def run(self) -> None:
         """Read until an error, or `close`."""
         try:
-            while not self._closed:
+            while not self._closed.is_set():
                 again_s = time.monotonic() + _SHORT_S
                 for kind, one in self._api.watch(self._of, self._version, self._opened):
                     self._version = one.metadata.resource_version
-                    if not self._put(kind, one):
-                        return
-                with self._changed:
-                    self._changed.wait_for(lambda: self._closed, again_s - time.monotonic())
+                    self._waiting.put((kind, one))
+                self._closed.wait(again_s - time.monotonic())
         except Exception as error:  # raised again by `take`
-            with self._changed:
-                self._error = error
-                self._changed.notify_all()
+            self._waiting.put(error)
 
     def _opened(self, connection: socket.socket) -> None:
-        with self._changed:
-            self._socket = connection
-            if self._closed:
-                _shut(connection)
-
-    def _put(self, kind: str, one: Listed | Bookmark) -> bool:
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._waiting) < WAITING_MAX)
-            self._waiting.append((kind, one))
-            self._changed.notify_all()
-            return not self._closed
+        self._socket = connection
+        if self._closed.is_set():
+            _shut(connection)
 
     def take(self, wait_s: float) -> list[tuple[str, Listed | Bookmark]]:
         """Return the events so far, none after the timeout. Raises the error that ended the watch."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._error, wait_s)
-            if self._error and not self._waiting:
-                raise self._error
-            found = [self._waiting.popleft() for _ in range(min(TAKEN_MAX, len(self._waiting)))]
-            self._changed.notify_all()
-            return found
+        found: list[tuple[str, Listed | Bookmark]] = []
+        with suppress(queue.Empty):
+            while len(found) < TAKEN_MAX:
+                one = self._waiting.get(timeout=0.0 if found else wait_s)
+                if isinstance(one, Exception):
+                    self._waiting.put(one)
+                    if not found:
+                        raise one
+                    break
+                found.append(one)
+        return found
 
     def close(self) -> None:
         """End the watch: its connection, and with it its thread."""
-        with self._changed:
-            self._closed = True
-            if self._socket is not None:
-                _shut(self._socket)
-            self._changed.notify_all()
-        self.join(5.0)
+        self._closed.set()
+        if self._socket is not None:
+            _shut(self._socket)
+        until_s = time.monotonic() + 5.0
+        while self.is_alive() and time.monotonic() < until_s:
+            with suppress(queue.Empty):
+                self._waiting.get(timeout=0.01)  # the thread may wait for room
 
     def __enter__(self) -> Self:
         self.start()

@@ -24,7 +24,7 @@ from scorer.kubernetes.pods.nodes import NodeFacts
 from scorer.kubernetes.pods.watch import Watch
 from scorer.kubernetes.pods_api import NODES, PAGE, PODS, ApiError, ApiServer
 from scorer.kubernetes.pods_body import Pod
-from scorer.kubernetes.pods_difference import Changes, Listing, changes, ids_of, is_doubtful
+from scorer.kubernetes.pods_difference import Changes, changes, ids_of, ids_of_cluster, is_doubtful
 from scorer.kubernetes.pods_request import Reading
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Held, Overtaken, UnknownFormat
@@ -171,32 +171,35 @@ class PodsWatcher:
         began_s = time.monotonic()
         self._refused = {}
         try:
-            listing = Listing(self._instances(), self._how)
-            pods, version = self._list_pods(listing)
-            if is_doubtful(len(listing.gone), listing.before):
-                values = {"pods": pods, "gone": len(listing.gone), "before": listing.before}
+            gone = ids_of_cluster(self._instances(), self._how)
+            before = len(gone)
+            pods, version = self._list_pods(gone)
+            if is_doubtful(len(gone), before):
+                values = {"pods": pods, "gone": len(gone), "before": before}
                 log.warning("pods.list.doubted", extra={"values": values})
-                pods, version = self._list_pods(listing)
-            gone = sorted(listing.gone)
-            for first in range(0, len(gone), PAGE):
-                ended = self._ledger.live(gone[first : first + PAGE]).values()
+                pods, version = self._list_pods(gone)
+            ids = sorted(gone)
+            for first in range(0, len(ids), PAGE):
+                ended = self._ledger.live(ids[first : first + PAGE]).values()
                 self._write(Changes(Difference([], [], list(ended), 0), {}, frozenset()), self._keep())
         except BaseException:
             self._metrics.lists.labels("failed").inc()
             raise
-        self._metrics.lists.labels("done").inc()
-        self._metrics.list_s.set(time.monotonic() - began_s)
-        self._metrics.heard.set_to_current_time()
         seconds = round(time.monotonic() - began_s, 3)
+        self._metrics.lists.labels("done").inc()
+        self._metrics.list_s.set(seconds)
+        self._metrics.heard.set_to_current_time()
         told = {"pods": pods, "gone": len(gone), "refused": len(self._refused), "version": version, "seconds": seconds}
         log.info("pods.listed", extra={"values": told})
         return version
 
-    def _list_pods(self, listing: Listing) -> tuple[int, str]:
-        """Write the pods of a list; return their number, and the list's version."""
+    def _list_pods(self, gone: set[str]) -> tuple[int, str]:
+        """Write the pods of a list, and take them from ``gone``; return their number, and the list's version."""
         pods, version = 0, ""
         for page in self._api.pages(PODS):
-            self._write(listing.page(page.items, self._records(page.items)), self._keep())
+            found = changes([("ADDED", pod) for pod in page.items], self._records(page.items), self._how)
+            gone -= found.running
+            self._write(found, self._keep())
             pods, version = pods + len(page.items), page.metadata.resource_version
         return pods, version
 

@@ -83,8 +83,9 @@ Found = Iterator[tuple[Any, ...]]
 
 def _number(metric: Metric, field: str) -> float:
     value = metric.fields.get(field)
-    is_one = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
-    return float(value) if is_one else math.nan  # one of 400 digits is no float
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300:
+        return float(value)  # one of 400 digits is no float
+    return math.nan
 
 
 def _cpu(metric: Metric) -> Found:

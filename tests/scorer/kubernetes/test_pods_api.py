@@ -304,5 +304,5 @@ def test_a_binding_after_a_pause_arrives_once():
         calls = pods_api.Calls(ApiServer(host="127.0.0.1", port=server.server_port))
         for number in range(3):
             assert calls.post("/binding", b"%d" % number).status == 201
-            select.select([calls._own.connection.sock], (), (), 10)
+            select.select([calls._own.calls.connection.sock], (), (), 10)
     assert Binding.taken == [b"0", b"1", b"2"]

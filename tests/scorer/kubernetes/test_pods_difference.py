@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from scorer.kubernetes.pods_body import read_pod
-from scorer.kubernetes.pods_difference import Listing, changes, instance
+from scorer.kubernetes.pods_difference import changes, ids_of_cluster, instance
 from scorer.kubernetes.pods_request import Reading, kind_of
 
 HOW = Reading("east")
@@ -108,15 +108,16 @@ TABLE = [
 def test_a_full_list(name, pods, records, wanted, in_page):
     """Over the records of this cluster only, however many pods a page has."""
     ledger = {one.id: one for one in records}
-    listing, found = Listing(records, HOW), dict[str, list[str]]()
+    ended, found = ids_of_cluster(records, HOW), dict[str, list[str]]()
     for first in range(0, len(pods), in_page):
-        page = listing.page(pods[first : first + in_page], ledger)
+        page = changes([("ADDED", each) for each in pods[first : first + in_page]], ledger, HOW)
+        ended -= page.running
         for what, ids in said(page).items():
             found.setdefault(what, []).extend(ids)
         for old in page.to_ledger.gone:
             del ledger[old.id]
         ledger |= {one.id: one for one in page.to_ledger.added}
-    if gone := sorted(listing.gone & ledger.keys()):
+    if gone := sorted(ended & ledger.keys()):
         found.setdefault("release", []).extend(gone)
     assert found == wanted, name
 

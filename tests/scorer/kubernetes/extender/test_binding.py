@@ -5,6 +5,7 @@ import random
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
+from http.client import HTTPMessage
 from typing import Any
 
 import msgspec
@@ -12,12 +13,13 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.process.http_calls import Answer
 from scorer.kubernetes.extender.binding import UNDER_WAY_S, Binder, Refused
 from scorer.kubernetes.extender.extender import RESERVED_S
 from scorer.kubernetes.extender.protocol import ExtenderBindingArgs
-from scorer.kubernetes.pods_api import Answer, ApiError, ApiServer
+from scorer.kubernetes.pods_api import ApiError, ApiServer
 from scorer.kubernetes.pods_body import read_pod
-from scorer.kubernetes.pods_difference import Listing, changes
+from scorer.kubernetes.pods_difference import changes, ids_of_cluster
 from scorer.kubernetes.pods_request import Reading
 from scorer.ledger.record.instance import request_digest
 from scorer.ledger.record.limits import Limit, total
@@ -104,9 +106,9 @@ class World:
         self.seen_s = self.now_s
         self.ledger.expire()
         live = {one.id: one for one in self.ledger.live()}
-        listing = Listing(live.values(), HOW)
-        found = listing.page([self.read(uid) for uid in self.bound()], live).to_ledger
-        self.ledger.correct([*found.added, *(new for _, new, _ in found.changed)], sorted(listing.gone))
+        page = changes([("ADDED", self.read(uid)) for uid in self.bound()], live, HOW)
+        found, gone = page.to_ledger, ids_of_cluster(live.values(), HOW) - page.running
+        self.ledger.correct([*found.added, *(new for _, new, _ in found.changed)], sorted(gone))
 
     def delete(self, uid):
         pod = self.read(uid)
@@ -197,7 +199,7 @@ class Try(threading.Thread):
         self._turn()
         if fate.startswith("no answer"):
             raise ApiError(fate)
-        return Answer(500 if fate.startswith("error") else status, b"")
+        return Answer(500 if fate.startswith("error") else status, HTTPMessage(), b"")
 
     def server_time_s(self):
         return self.world.ledger.server_time_s()
