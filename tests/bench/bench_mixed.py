@@ -25,12 +25,13 @@ import numpy as np
 import psutil
 
 from schemas.process.settings import load_settings
+from schemas.rpc.envelope import Query
 from scorer.client import Client, WindwardError
+from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.settings import ScorerSettings
 from scorer.wire import Wire
 from tests.bench.fleet_writer import FLUSH_S, INTERVAL_S, begin, open_store
 from tests.bench.mixed_requests import Requests
-from tests.bench.pairs import of_tree
 from tests.bench.servers import own_server
 
 CLIENTS = 8
@@ -41,8 +42,6 @@ STEP_EVERY = 2
 """After every second placement an instance in its life takes its next step."""
 ECHO_EVERY_S = 0.01
 WARM_S = 1.0
-Query = of_tree("schemas.rpc.envelope", "schemas.rpc").Query
-load_profiles = of_tree("scorer.ranking.profiles.catalogue", "scorer.ranking.catalogue").load_profiles
 _encode = msgspec.json.Encoder().encode
 
 

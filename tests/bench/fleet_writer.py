@@ -17,8 +17,17 @@ import msgspec
 import numpy as np
 from redis.asyncio import Redis
 
+from schemas.messages.sample import MachineFacts, Moments, Sample
 from schemas.names import SLOT_S, Names
-from tests.bench.pairs import of_tree
+from streams.fold.peaks import Zone
+from streams.fold.table import Table
+from streams.state.partition import Partition
+from streams.worker.store import Store
+
+try:
+    from streams.fold.batch import Arrived
+except ImportError:  # 8ddc875a
+    from streams.fold.arrivals import Arrived
 
 PARTITIONS = 8
 WINDOWS_S = (300, 900, 3600)
@@ -30,13 +39,6 @@ SLOW_S = 60.0
 ZONES, RACKS, DISKS = 10, 50, ("ssd", "hdd")
 CPUS = (32.0, 64.0, 96.0)
 NIC, DISK = 1.25e9, 5e8
-
-_messages = of_tree("schemas.messages.sample", "schemas.sample")
-_Arrived = of_tree("streams.fold.arrivals", "streams.fold.batch").Arrived
-_Partition = of_tree("streams.state.partition", "streams.partition").Partition
-_Store = of_tree("streams.worker.store", "streams.store").Store
-_Table = of_tree("streams.fold.table", "streams.table").Table
-_Zone = of_tree("streams.fold.peaks", "streams.peaks").Zone
 
 
 def labels_of(number):
@@ -61,10 +63,10 @@ class WindowWriter:
             partition.hours.clear()
 
     def _partition(self, rows, number, now):
-        partition = _Partition(number, _Table(WINDOWS_S, _Zone()))
+        partition = Partition(number, Table(WINDOWS_S, Zone()))
         names = [machine_name(row) for row in rows]
         facts = [
-            _messages.MachineFacts(v=1, machine=name, boot=1, at=now, labels=labels_of(int(row)))
+            MachineFacts(v=1, machine=name, boot=1, at=now, labels=labels_of(int(row)))
             for row, name in zip(rows, names, strict=True)
         ]
         partition.topic_id, partition.next_offset = "bench", 1
@@ -85,7 +87,7 @@ class WindowWriter:
         ring.peak_hour[used] = int(now // 3600)
         ring.peak[used] = (1.2 * mean)[:, :, None]
         ring.first_minute[used] = int(now // 60) - 60
-        partition.fold([_Arrived(1 + n, _encode(each), now, None) for n, each in enumerate(facts)], now)
+        partition.fold([Arrived(1 + n, _encode(each), now, None) for n, each in enumerate(facts)], now)
         partition.next_offset += len(facts)
         partition.forget_written()
         return partition
@@ -103,7 +105,7 @@ class WindowWriter:
             row = number % self._count
             number_of = row % len(self.partitions)
             offset = self.partitions[number_of].next_offset + len(arrived[number_of])
-            arrived[number_of].append(_Arrived(offset, _encode(self._sample(row, factor, now)), now, None))
+            arrived[number_of].append(Arrived(offset, _encode(self._sample(row, factor, now)), now, None))
         self._next += count
         return arrived
 
@@ -116,18 +118,16 @@ class WindowWriter:
     def _sample(self, row, factor, now):
         load = float(min(0.95, self._load[row] * factor))
         moments = {
-            name: _messages.Moments(10, load * of, 10 * (0.1 * load * of) ** 2, 1.2 * load * of, of)
+            name: Moments(10, load * of, 10 * (0.1 * load * of) ** 2, 1.2 * load * of, of)
             for name, of in ((name, float(of)) for name, of in self._capacity(row).items())
         }
-        return _messages.Sample(
-            v=1, machine=machine_name(row), boot=1, seq=self._seq, at=now, interval_s=INTERVAL_S, **moments
-        )
+        return Sample(v=1, machine=machine_name(row), boot=1, seq=self._seq, at=now, interval_s=INTERVAL_S, **moments)
 
     async def publish(self, store):
         """Write what changed and wake the readers, as the worker's flush does."""
         changed = [one for one in self.partitions if one.unwritten]
         await asyncio.gather(*(store.save(one, time.time()) for one in changed))
-        if changed and hasattr(store, "announce"):  # d0a6161 has readers that ask again and again
+        if changed:
             await store.announce(one.number for one in changed)
 
 
@@ -142,7 +142,7 @@ def _encode(message):
 def open_store(url):
     """Return a connection and the worker's store on it."""
     redis = Redis.from_url(url, socket_timeout=SLOW_S)
-    return redis, _Store(redis, Names())
+    return redis, Store(redis, Names())
 
 
 async def begin(redis, store, machines, *, whole=False):

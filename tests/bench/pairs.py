@@ -69,16 +69,6 @@ def ratio_of(ratios):
     return Ratio(median(ordered), ordered[left_out], ordered[count - 1 - left_out])
 
 
-def of_tree(*names):
-    """Return the first of these modules that the checkout has: modules were moved between releases."""
-    for name in names[:-1]:
-        try:
-            return import_module(name)
-        except ModuleNotFoundError:
-            continue
-    return import_module(names[-1])
-
-
 class Side:
     """The process of one checkout, which makes a measurer and asks it.
 

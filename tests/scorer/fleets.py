@@ -29,7 +29,6 @@ def cases(name, kind=None):
 
 
 def by_name(row):
-    """Return the id of a row in pytest's output."""
     return row["name"]
 
 
@@ -74,7 +73,6 @@ def _toml_value(value):
 
 
 def ranked(offline, profile="windward", asked=None, kept=None, **params):
-    """Return the ranking of a fleet under a profile, for a request or the parameters of one."""
     if isinstance(profile, str):
         profile = PROFILES.choose(profile)
     elif not isinstance(profile, Profile):
@@ -83,7 +81,6 @@ def ranked(offline, profile="windward", asked=None, kept=None, **params):
 
 
 def told(offline, profile, asked=None):
-    """Return what the answer tells of every machine, by name, in the order of the file."""
     answer = msgspec.to_builtins(explain.answer(ranked(offline, profile, asked), explain_all=True))
     of = {each["machine"]: each for each in answer["machines"]}
     return {name: of[name] for name in offline.snapshot.names}
@@ -101,7 +98,6 @@ def raw_scores(offline, score, asked=None, **profile):
 
 
 def verdicts(offline, of_filter, asked=None, **profile):
-    """Return what the answer tells of one filter on every machine; allowed where the filter did not run."""
     answer = told(offline, {**profile, "filters": [of_filter]}, asked)
     return {name: next(iter(each["filters"]), {"allowed": True}) for name, each in answer.items()}
 
@@ -159,13 +155,11 @@ BUSY = {"cpu": 9, "memory": 90}
 
 
 def passes(plugin, *machines, instances=(), load_model=None, **asked):
-    """Return the names of the machines that pass, joined."""
     found = allowed(plugin, fleet(*machines, instances=list(instances)), request(**asked), load_model)
     return " ".join(name for name, passed in found.items() if passed)
 
 
 def why(plugin, *machines, instances=(), **asked):
-    """Return the reason of each machine that is refused."""
     offline = fleet(*machines, instances=list(instances))
     ranking = rank(request(**asked), offline.inputs(alone(plugin, kind="filter")))
     found = [ranking.verdict_of(row) for row in range(len(offline.snapshot))]
@@ -173,13 +167,11 @@ def why(plugin, *machines, instances=(), **asked):
 
 
 def mixed():
-    """Return five machines of which none takes much: three busy, two stale."""
     busy = [machine(f"busy{n}", usage={"cpu": 9.5, "memory": 10}) for n in range(3)]
     return fleet(*busy, *(machine(f"old{n}", usage={"cpu": 1, "memory": 1}, age_s=900) for n in range(2)))
 
 
 def small_fleet():
-    """Return two machines that differ in labels, in a taint, and in what runs there."""
     return fleet(
         machine(
             "a", labels={"disk": "ssd", "image-x": "yes"}, operator={"taints": [{"key": "old", "effect": "avoid"}]}

@@ -28,7 +28,6 @@ def one(name, cpu, use=None, of="prod", on="m", **more):
 
 
 def limit(plugin, of, *instances, **machine_has):
-    """The most cores of a class on the one machine, as the ledger upholds it."""
     offline = fleet(machine("m", **({"usage": {"cpu": 3, "memory": 0}} | machine_has)), instances=list(instances))
     asked = request(cpu=1, priority_class=of)
     (found,) = plugin.limit(asked, see(offline, asked, profile=alone(plugin, kind="filter")))
@@ -56,7 +55,6 @@ def limit(plugin, of, *instances, **machine_has):
     ],
 )
 def test_what_batch_may_have(name, instances, machine_has, expected):
-    """5 of 10 cores, less the system and higher classes."""
     assert limit(HALF, "batch", *instances, **machine_has) == expected
     assert limit(HALF, "free", *instances, **machine_has) == expected
 
@@ -128,7 +126,6 @@ def test_what_lower_classes_use_is_taken_off_each_resource():
 
 
 def test_old_data_is_named():
-    """Who reads the refusals learns that it is not load that is in the way."""
     old = machine("m", usage={"cpu": 3, "memory": 0}, age_s=1000)
     assert why(HALF, old, cpu=1, priority_class="batch") == ["nothing to reclaim for batch: data too old"]
     assert passes(HALF, old, cpu=1) == "m"
@@ -148,7 +145,6 @@ def test_copies_in_a_batch_fill_the_sum_of_their_class():
 
 
 def test_it_is_switched_on_in_a_profile_file_and_explained():
-    """An empty table has the peer's defaults; the explanation has class, sum and limit."""
     offline = fleet(
         machine("m", usage={"cpu": 3, "memory": 0}), instances=[one("b", 1, 1, "batch"), one("f", 1, 0, "free")]
     )
@@ -179,7 +175,6 @@ def test_what_the_limit_of_mid_is_made_of_is_explained():
 
 
 def test_usage_by_class():
-    """Measured usage by the ledger's class; an instance without a report is unmeasured, with what it asks."""
     offline = fleet(
         machine("a", usage={"cpu": 9}, system={"cpu": 1}),
         machine("silent", usage={"cpu": 9}),

@@ -50,18 +50,15 @@ def column(said, absent=0.0):
 
 
 def shares(strategy, cpu, memory):
-    """Percentages of cpu and memory as shares; left out where none is given."""
     given = {"cpu": strategy.get(cpu), "memory": strategy.get(memory)}
     return {name: percent / 100 for name, percent in given.items() if percent is not None}
 
 
 def in_units(values):
-    """What a column says, in the words of a row."""
     return {name: round(values[RESOURCES.index(resource), 0] * unit, 6) for name, (resource, unit) in NAMES.items()}
 
 
 def code(priority_class):
-    """The number of a class; what has none is prod's, as the peer has it."""
     return PRIORITY_CLASSES.index((priority_class or "koord-prod").removeprefix("koord-"))
 
 
@@ -169,12 +166,10 @@ WHOLE = {"cpu": 1000, "memory": 1}
 
 
 def amounts(said):
-    """A row's amounts in cores and bytes, by resource."""
     return {NAMES[name][0]: value / NAMES[name][1] for name, value in (said or {}).items()}
 
 
 def class_of(said):
-    """A row's class; what has none is prod's, as the peer has it."""
     return (said or "prod").removeprefix("koord-")
 
 

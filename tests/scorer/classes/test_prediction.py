@@ -25,7 +25,6 @@ CAPACITY = np.array([[10.0], [100.0], *[[np.nan]] * (len(ALL) - 2)])
 
 
 def used(prod, system=1.0):
-    """What prod and the system use of cpu and, ten times as much, of memory: [I, R, 1]."""
     one = np.array([1.0, 10.0, *[np.nan] * (len(ALL) - 2)])
     return np.array([prod * one, system * one])[:, :, None]
 
@@ -110,7 +109,6 @@ def test_machines_come_and_go():
 
 
 def test_what_is_not_measured_is_not_learned():
-    """Of a machine whose usage, or whose capacity, is not known nothing is kept."""
     found = prediction.Histograms()
     found.look(["m"], used(np.nan), CAPACITY, START_S)
     found.look(["n"], used(1.0), np.full_like(CAPACITY, np.nan), START_S)
@@ -130,7 +128,6 @@ def test_what_cannot_be_read_is_nothing(raw):
 
 @functools.cache
 def values():
-    """What is stored of a day, and what others read of it."""
     found, _ = learned(1.0)
     return found.stored(), found.peaks()
 
@@ -202,14 +199,11 @@ REPORTED_S = 1_790_000_000.0
 
 
 class Fleet:
-    """The tables of one machine, as the stream app writes and a scorer reads them."""
-
     def __init__(self):
         self._usage, self._usages = InstanceUsage(), Usages()
         self._reports = LastReports()
 
     def report(self, at_s, **cores):
-        """Apply a report of instances' cores; each uses as many GB."""
         entries = {name: InstanceMeans(cpu=used, memory=used * 1e9) for name, used in cores.items()}
         report = InstanceReport(at=REPORTED_S + at_s, interval_s=60.0, entries=entries)
         self._usage.apply([("m", report)], Zone().day_numbers)
@@ -218,7 +212,6 @@ class Fleet:
         self._usage = InstanceUsage()
 
     def latest(self, name):
-        """What is found for an instance: cores and GB."""
         table = UsageTable(decode_table(encode_usage(self._usage, {})))
         self._usages = Usages([table], self._usages)
         columns = self._usages.columns

@@ -66,7 +66,6 @@ def test_an_error_reaches_another_process_whole():
      ({"query_id": "x" * 129}, "query_id"), ({"params": {"cpu": object()}}, "params")],
 )  # fmt: skip
 def test_wrong_calls_are_refused_before_anything_is_sent(options, word):
-    """A wrong timeout, query id or parameter is INVALID_ARGUMENT at once, without a server."""
     with Client("redis://127.0.0.1:1/0") as client, pytest.raises(WindwardError) as refused:
         client.call("health", **({"params": {}} | options))
     assert refused.value.code == "INVALID_ARGUMENT"
@@ -75,7 +74,6 @@ def test_wrong_calls_are_refused_before_anything_is_sent(options, word):
 
 @pytest.mark.parametrize("url", ["redis+cluster://u:secret@h:7000", "http+sentinel://h/m", "u:secret@h:6379"])
 def test_clusters_are_refused_by_name(url):
-    """A URL that names no single server is INVALID_ARGUMENT, without its credentials."""
     for kind in (Client, AsyncClient):
         with pytest.raises(WindwardError, match="a cluster is not supported") as refused:
             kind(url)
@@ -162,7 +160,6 @@ def test_an_instance_without_an_id_gets_one_before_it_is_sent(params, ids):
 
 
 def test_a_password_is_not_shown():
-    """Messages name the server without the credentials of its URL."""
     with Client("redis://user:secret@127.0.0.1:1/0", timeout_s=0.1) as client, pytest.raises(WindwardError) as away:
         client.health()
     assert "secret" not in str(away.value)
@@ -194,7 +191,6 @@ def answer(kind, **fields):
 
 
 def test_a_result_reads_like_the_dict_it_was():
-    """By key, `get`, `in`, `dict()`; nested ones, too. What is no field is no key."""
     found = answer(Placement, machine="m", placed=[PLACED], later_field=1)
     assert (found["machine"], found.get("machine"), found.machine) == ("m", "m", "m")
     assert found["placed"][0]["id"] == found.placed[0].id == "a-1"
@@ -212,7 +208,6 @@ def test_a_result_reads_like_the_dict_it_was():
 
 @pytest.mark.parametrize("kind", [Placement, AsyncPlacement])
 def test_a_placement_steps_on_its_own_reservation(kind):
-    """Confirm and release send its id and generation; an answer of none, or of many, has no single one."""
     sent = []
 
     class Scorer:
@@ -249,8 +244,6 @@ def test_an_answer_of_another_shape_is_an_error_in_words():
 
 
 class Pool:
-    """Connections that answer every query; it counts what is asked of it."""
-
     def __init__(self):
         self.connection_pool = self
         self.given = self.returned = 0

@@ -39,7 +39,6 @@ SAID = "INTERNAL: filter broken failed: ZeroDivisionError: division by zero"
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Yield a folder with the installed package, a profile that uses its filter, a fleet and wanted instances."""
     (tmp_path / "your_package.py").write_text(FAILING)
     about = tmp_path / "your_package-1.dist-info"
     about.mkdir()

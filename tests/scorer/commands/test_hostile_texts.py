@@ -62,7 +62,6 @@ def clean(text):
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("method", RPC)
 def test_no_answer_is_printed_as_it_is(method, as_json, capsys):
-    """Of each method of the RPC, by `tell`, which prints the answers of all commands."""
     answer = msgspec.convert(hostile(inspect.type_info(RPC[method].result)), RPC[method].result)
     ask.tell(ClientSettings(json=as_json), answer, lambda one, _: "\n".join(_texts(msgspec.to_builtins(one))))
     said = capsys.readouterr().out

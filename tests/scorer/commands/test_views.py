@@ -44,7 +44,6 @@ def seen(instances):
     ],
 )  # fmt: skip
 def test_how_much_is_learned(value, said):
-    """Too few instances are counted, with how many are needed."""
     assert said in learned.show(value, now_s=1.0)
 
 
@@ -95,7 +94,6 @@ def shown(*rows):
 
 
 def test_the_list_has_what_is_used_beside_what_was_asked():
-    """A dash where nothing is measured; without any usage the columns are not there."""
     head, first, second, _ = shown(row("a", USAGE), row("b", None)).splitlines()
     assert head.split("  ")[-1].strip()
     assert "cpu used" in head
@@ -160,7 +158,6 @@ def test_of_the_peers_rule_only_what_is_compared_is_told(tmp_path, capsys):
 
 
 def test_a_difference_is_told_by_setting(mine, tmp_path, capsys):
-    """What is added and taken away, and each changed number; nothing of equal profiles."""
     other = tmp_path / "other.toml"
     other.write_text(
         MINE.replace("0.8", "0.7").replace("90.0", "60.0").replace("least_", "most_").replace("percentile", "prod")
@@ -190,7 +187,6 @@ class Terminal(io.StringIO):
 
 
 def drawn(monkeypatch, *answers):
-    """Return the frames of these answers, without what moves the cursor."""
     monkeypatch.setenv("LINES", "6")
     monkeypatch.setenv("COLUMNS", "80")
     waited, left = [], list(answers)
@@ -218,7 +214,6 @@ def drawn(monkeypatch, *answers):
 
 
 def test_it_is_drawn_again_every_two_seconds(monkeypatch):
-    """Over the frame before, cut to the terminal's height; what it counts stays."""
     frames = drawn(monkeypatch, "id\na\n1 of 1", "id\na\nb\n2 of 2", "id\na\nb\nc\n3 of 3")
     assert frames == [
         "12:00:00\nid\na\n1 of 1", "12:00:00\nid\na\nb\n2 of 2", "12:00:00\nid\na\n(2 more lines)\n3 of 3",

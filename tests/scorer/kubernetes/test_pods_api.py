@@ -80,7 +80,6 @@ def page(uid, **metadata):
 
 
 def test_a_list_is_read_page_by_page(server, tmp_path):
-    """Each with the mark of the one before; the token is read for each."""
     token = tmp_path / "token"
     token.write_text("one\n")
     server.answers = [(200, [page("a", **{"continue": "abc"})]), (200, [page("b")])]
@@ -214,7 +213,6 @@ def test_what_cannot_be_used_is_named(flags, about):
 
 
 def test_classes_and_cluster():
-    """A class must be one of ours; the cluster must have a name."""
     assert made("--classes", "night=batch").reading.classes == {"night": "batch"}
     with pytest.raises(SettingsError, match="classes: 'night=low'"):
         made("--classes", "night=low")

@@ -34,12 +34,10 @@ LATER = {"conditions": [{"type": "PodResizePending", "reason": "Deferred", "stat
 
 
 def whole(cpu):
-    """Return a spec that asks so much for the whole pod, half a core of it for its container."""
     return {"containers": [container("0.5")], "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}}
 
 
 def has(cpu, allocated=""):
-    """Return the status of a pod that has so much."""
     of = {"resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}}
     return of | ({"allocatedResources": {"cpu": allocated}} if allocated else {})
 
@@ -127,7 +125,6 @@ def test_the_limit_of_a_whole_pod_is_resized_too(spec, status, wanted):
 
 
 def test_a_page_says_where_it_ends():
-    """Its version and the mark of the next page; the last page has no mark."""
     page = read_list(msgspec.json.encode(LIST))
     assert (page.metadata.resource_version, page.metadata.continue_) == ("7", "abc")
     assert [pod.metadata.uid for pod in page.items] == ["u"]

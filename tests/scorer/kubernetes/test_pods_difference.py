@@ -12,7 +12,6 @@ HASH = "3b6e1c0f9a8d7e6f5a4b3c2d1e0f9a8b"
 
 
 def pod(uid="a", node="n1", phase="Running", cpu="1", **metadata):
-    """Return a pod as the API server gives it."""
     return _pod({"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
                 {"phase": phase, "startTime": "1970-01-01T00:01:40Z"}, uid, **metadata)  # fmt: skip
 
@@ -36,7 +35,6 @@ def static(uid, node):
 
 
 def forged(uid, claimed, *, mirror=True, node="n1"):
-    """Return a pod that says the hash of another, and what else its creator may say."""
     owner = {"kind": "Node", "name": "n1", "controller": True}
     notes = {"kubernetes.io/config.hash": claimed} | ({"kubernetes.io/config.mirror": claimed} if mirror else {})
     return pod(uid, node, cpu="0.01", annotations=notes, ownerReferences=[owner] if mirror else [])
@@ -106,7 +104,6 @@ TABLE = [
 @pytest.mark.parametrize("in_page", [1, 500])
 @pytest.mark.parametrize(("name", "pods", "records", "wanted"), TABLE)
 def test_a_full_list(name, pods, records, wanted, in_page):
-    """Over the records of this cluster only, however many pods a page has."""
     ledger = {one.id: one for one in records}
     ended, found = ids_of_cluster(records, HOW), dict[str, list[str]]()
     for first in range(0, len(pods), in_page):
@@ -176,7 +173,6 @@ def test_an_instance_is_confirmed_since_the_pod_started():
     ],
 )
 def test_the_class(spec, annotations, wanted):
-    """By the operator's table, the annotation, Koordinator's name, quality of service, priority."""
     how = Reading("east", classes={"night": "batch"})
     status = {"qosClass": spec.pop("qos", "Burstable"), "phase": "Running"}
     one = _pod({"nodeName": "n1"} | spec, status, annotations=annotations)

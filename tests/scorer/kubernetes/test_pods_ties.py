@@ -41,7 +41,6 @@ def pod(spec=None, **metadata):
 
 
 def required(*terms):
-    """Return the spec of a pod that requires one of these terms of nodes."""
     rule = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
     return {"affinity": {"nodeAffinity": rule}}
 
@@ -51,12 +50,10 @@ def term(key, operator, *values):
 
 
 def asks(*containers, **more):
-    """Return the spec of a pod whose containers request so much."""
     return {"containers": [{"name": "c", "resources": {"requests": one}} for one in containers], **more}
 
 
 def apart(labels, topology="kubernetes.io/hostname", kind="podAntiAffinity", **more):
-    """Return the spec of a pod with one required term about other pods."""
     rule = {"labelSelector": {"matchLabels": labels}, "topologyKey": topology, **more}
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}}
 
@@ -66,7 +63,6 @@ def expressions(key, operator, *values):
 
 
 def affinities(more, kind="podAntiAffinity"):
-    """Return the spec of a pod with one required term about the other pods that expressions select."""
     rule = {"topologyKey": "kubernetes.io/hostname", **more}
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}}
 
@@ -251,7 +247,6 @@ EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
 
 
 def some_cluster(seed):
-    """Return nodes and pods of a small cluster, as they may be."""
     rng = np.random.default_rng(seed)
 
     def one_of(some):

@@ -17,7 +17,6 @@ from tests.scorer.rpc.test_results import Scorer
 
 @pytest.fixture
 def scorer():
-    """Four machines, one full of six running instances, one reservation and one instance that stays."""
     scorer = Scorer(
         fleet(
             *(
@@ -44,7 +43,6 @@ def query(query_id, **params):
     ({"same": ["rack"]}, {"a2"}, {"new", "stays"}), ({"force": True}, {"a2", "b1", "b2"}, {"new"}),
 ])  # fmt: skip
 def test_settings_of_the_plan(scorer, more, targets, stays):
-    """Labels that source and target share; instances that else stay."""
     found = scorer.ask("drain", machines=["a1"], **more)
     assert {one["target"] for one in found["moves"]} <= targets
     assert {one["id"] for one in found["blocked"]} == stays

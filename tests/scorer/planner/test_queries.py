@@ -14,7 +14,6 @@ from tests.scorer.rpc.test_results import Scorer
 
 @pytest.fixture
 def racks():
-    """Two machines in one rack and one in another."""
     return Scorer(
         fleet(
             machine("a", 8, 100, usage={"cpu": 0.5, "memory": 5}, labels={"rack": "r1"}),
@@ -36,7 +35,6 @@ def test_as_many_as_are_placed(racks):
 
 @pytest.fixture
 def three():
-    """Three machines, and instances on one of them, of which one is not wanted."""
     scorer = Scorer(fleet(*(machine(f"m{number}", usage={"cpu": 1, "memory": 5}) for number in range(3))))
     for name in ("same", "grows", "moves", "gone"):
         scorer.ask("place", id=name, cpu=1, memory=1, machine="m1", labels={"app": "x"} if name == "gone" else {})
@@ -71,7 +69,6 @@ def test_releases_come_last_where_that_is_asked_for(three):
 
 @pytest.fixture
 def hot():
-    """One machine near its limit with five instances, three that are half idle."""
     offline = hot_and_cold()
     scorer = Scorer(offline)
     for one in offline.ledger.instances.values():
@@ -84,7 +81,6 @@ def told(found):
 
 
 def test_settings_in_place_of_the_profiles(hot):
-    """Fewer moves; and a label that source and target share, which here none does."""
     before = hot.service.current.profiles.choose("koordinator").rebalance
     assert len(told(hot.ask("rebalance", profile="koordinator"))) == 2
     assert len(told(hot.ask("rebalance", profile="koordinator", moves_max=1))) == 1
@@ -104,7 +100,6 @@ def test_settings_in_place_of_the_profiles(hot):
     ],
 )
 def test_settings_that_are_refused(hot, settings, said):
-    """Each by its name; what is a parameter of its own has its own bound."""
     with pytest.raises(InvalidRequest, match=re.escape(said)):
         hot.ask("rebalance", settings=settings)
 

@@ -19,8 +19,6 @@ from tests.scorer.rpc.test_results import Scorer
 
 
 class Loop:
-    """The connection of the loop: notes what is sent, and fails where it is told to."""
-
     def __init__(self):
         self.sent = []
         self.away = False

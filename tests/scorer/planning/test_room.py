@@ -34,7 +34,6 @@ def one_by_one(of, profile, **params):
 
 
 def small():
-    """Three machines: idle, half used, and cordoned."""
     return fleet(
         machine("idle", 8, 100, usage={"cpu": 0.5, "memory": 5}),
         machine("used", 8, 100, usage={"cpu": 4, "memory": 60}),

@@ -45,13 +45,11 @@ def test_order(first, then):
     ],
 )
 def test_chance(recent, mean, std, limit, within_s, chance):
-    """The chance is that of a normal load at independent looks."""
     assert chances(margin(recent, mean, std, limit), within_s).item() == pytest.approx(chance, abs=1e-4)
 
 
 @given(share, share, spread, st.floats(0, 0.2), st.floats(1, 3_600), st.floats(0, 3_600))
 def test_laws(recent, mean, std, more, within_s, longer_s):
-    """More load never lowers the chance, nor does a lower limit or more time; it is from 0 to 1."""
     plain = chances(margin(recent, mean, std), within_s)
     assert 0 <= plain <= 1
     assert chances(margin(recent + more, mean, std), within_s) >= plain
@@ -61,7 +59,6 @@ def test_laws(recent, mean, std, more, within_s, longer_s):
 
 
 def test_unknown_load():
-    """A machine without data has no chance, and does not change another's."""
     found = chances(margins(np.array([np.nan, 0.9]), np.array([np.nan, 0.9]), np.array([np.nan, 0.0])))
     assert np.isnan(found[0])
     assert found[1] == 1

@@ -37,7 +37,6 @@ def record(said):
 
 
 def members(on, rule=None, **more):
-    """Return members of the cluster, one on each of these machines; the first came at 100, the next at 101."""
     ruled = {} if rule is None else {"anti_affinity": [rule]}
     return [
         {"id": f"{name}{at}", "machine": name, "cluster": "shop", "started_at": at, **ruled, **more}

@@ -104,7 +104,6 @@ def held(of, path, above=()):
 
 
 def parts(of, path):
-    """Yield the name and value of everything an object holds."""
     if isinstance(of, dict):
         yield from ((f"[{key!r}]", value) for key, value in of.items())
     elif isinstance(of, list | tuple | deque):

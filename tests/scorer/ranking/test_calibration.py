@@ -46,7 +46,6 @@ def snapshot(now_s, *usage, names="abcdefgh", std=0.0):
 
 
 def watched(*usages, chances):
-    """Return what a watch finds that looks once a window."""
     watch = Calibration()
     watch.begin(stated(*chances), snapshot(NOW, *usages[0]), NOW)
     found = None
@@ -56,7 +55,6 @@ def watched(*usages, chances):
 
 
 def test_the_share_of_the_next_half_hour_is_observed():
-    """Of six windows two are above 0.9 on the first machine, none on the second."""
     assert AHEAD_S == 6 * WINDOW_S
     found = watched((9.5, 1.0), (1.0, 1.0), (9.5, 1.0), *[(1.0, 1.0)] * 3, chances=(0.2, 0.01))
     chance, seen = found.observed["cpu"]
@@ -69,7 +67,6 @@ def test_nothing_is_told_before_half_an_hour():
 
 
 def test_a_window_with_spread_counts_in_part():
-    """The load at the limit with a spread is above it half of the time."""
     shares = shares_above(0.9, snapshot(NOW, 9.0, 8.0, std=1.0), NOW)["cpu"]
     assert shares == pytest.approx([0.5, 0.1587], abs=1e-3)
 

@@ -138,7 +138,6 @@ class Scorer:
 
 
 def windward():
-    """Return the default profile without its freshness."""
     profile = load_profiles().choose()
     kept = tuple(each for each in profile.filters if each.filter.name != "fresh")
     return dataclasses.replace(profile, filters=kept)

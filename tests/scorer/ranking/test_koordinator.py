@@ -158,7 +158,6 @@ def usage(metric):
 
 
 def offline_fleet(inputs):
-    """Return the fleet of a row of the filter's or the score's table."""
     node, metric = inputs["machine"], inputs["metric"]
     groups = {
         "thresholds": node["custom_usage_thresholds_percent"],
@@ -183,7 +182,6 @@ def offline_fleet(inputs):
 
 @pytest.mark.parametrize("row", cases(FILTER), ids=by_name)
 def test_load_aware_filter_as_koordinator(row):
-    """The verdict, and its reason, of each row of the peer's filter tables."""
     inputs, expected = row["inputs"], row["expected"]
     settings = profile(inputs["params"])
     (of_filter,), _ = settings.pop("filters"), settings.pop("scores")
@@ -204,7 +202,6 @@ def score_of(row):
 
 @pytest.mark.parametrize("row", cases(SCORE), ids=by_name)
 def test_load_aware_score_as_koordinator(row):
-    """The whole number of each row of the peer's score table."""
     assert score_of(row) == row["expected"]["score"]
 
 
@@ -220,7 +217,6 @@ def test_estimate_of_an_instance_as_koordinator(row):
 
 @pytest.mark.parametrize("row", cases(ESTIMATOR, "estimate_node"), ids=by_name)
 def test_an_operators_capacity_wins_as_the_raw_allocatable(row):
-    """What an operator says a machine has replaces what it reports, resource by resource."""
     inputs, expected = row["inputs"], row["expected"]
     raw = amounts(inputs["raw_allocatable_annotation"] or {})
     one = machine(
@@ -232,7 +228,6 @@ def test_an_operators_capacity_wins_as_the_raw_allocatable(row):
 
 
 def in_units(found):
-    """Return amounts of cpu and memory in the peer's units; None where there is none."""
     return {key: None if found[name] is None else round(found[name] * unit) for key, (name, unit) in UNITS.items()}
 
 
@@ -255,7 +250,6 @@ ALL = {"cpu": 1.0, "memory": 1.0}
 
 @pytest.mark.parametrize("row", cases(ESTIMATOR, "pending_vectors"), ids=by_name)
 def test_pending_instances_as_koordinator(row):
-    """What placed instances add to a machine's usage, to that of class prod, and their full estimates."""
     expected = row["expected"]
     idle, thin = {"cpu": 0, "memory": 0}, {"mean": 0, "coverage": 0.2}
     full = compared(row, {"percentile_thresholds": ALL}, usage={"cpu": thin, "memory": thin})
@@ -401,7 +395,6 @@ def test_a_machine_that_does_not_report_a_resource_has_no_percentile_of_it_eithe
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_load_aware_settings(name, settings, age_s, score):
-    """Weights that nobody gave, and data of any age, are as in the peer."""
     offline = fleet(machine(usage={"cpu": 8, "memory": 40}, age_s=age_s))
     assert scores(LoadAware(rounding=True, **settings), offline) == {"m": score}
 

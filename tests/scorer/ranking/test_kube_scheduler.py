@@ -32,7 +32,6 @@ def places(row):
 
 
 def amounts(said, at):
-    """Return the amounts of a container or a machine, as far as it says them."""
     keys = {name: UNITS.get(name, (name, 1)) for name in at}
     return {at[name]: said[key] / unit for name, (key, unit) in keys.items() if said.get(key) is not None}
 
@@ -76,7 +75,6 @@ def read(row):
     ],
 )
 def test_allocated_as_kube_scheduler(use, row):
-    """Least and most allocated give the peer's whole numbers on its own table."""
     offline, asked, settings = read(row)
     score = {"use": use, **settings, **DEFAULTS}
     if "status" in row["expected"] or "config_error_field" in row["expected"]:
@@ -116,14 +114,12 @@ def test_an_amount_of_0_is_not_the_default(use):
 
 @pytest.mark.parametrize("kind", [LeastAllocated, MostAllocated, RequestedToCapacityRatio, BalancedAllocation])
 def test_an_allocation_score_tells_the_shares_it_went_by(kind):
-    """What is allocated with the requested instance, as shares of allocatable; unknown without one."""
     offline = fleet(machine("m", 10, None), instances=[{"id": "i", "machine": "m", "cpu": 2, "memory": 5}])
     told = score_told(offline, {"use": kind.name}, request(cpu=1))["m"]
     assert told["shares"] == {"cpu": pytest.approx(0.3), "memory": None}
 
 
 def seed_machines(inputs):
-    """Return the study's machines, what is allocated being instances of the ledger."""
     return fleet(
         *(
             machine(m["name"], m["capacity"]["cpu_millicores"] / 1000, m["capacity"]["memory_bytes"])
@@ -145,7 +141,6 @@ def seed_machines(inputs):
     "row", cases("seed_examples", "least_allocated") + cases("seed_examples", "balanced"), ids=by_name
 )
 def test_the_studys_worked_examples(row):
-    """The study's 3 machines by 2 instances come out as recomputed, in real numbers and in the peer's integers."""
     inputs, expected = row["inputs"], row["expected"]
     asked = request(cpu=inputs["request"]["cpu_millicores"] / 1000, memory=inputs["request"]["memory_bytes"])
     offline = seed_machines(inputs)
@@ -219,7 +214,6 @@ PARTS = 10_000
 
 @pytest.mark.parametrize("row", cases("k8s_requested_to_capacity_ratio", "score"), ids=by_name)
 def test_requested_to_capacity_ratio_as_kube_scheduler(row):
-    """The ratio with a shape gives the peer's whole numbers on its own table."""
     offline, asked, settings = read(row)
     shape = [[point["utilization_percent"], point["score_0_10"]] for point in row["inputs"]["shape"]]
     score = {"use": "requested_to_capacity_ratio", "shape": shape, **settings, **DEFAULTS}
@@ -251,7 +245,6 @@ def test_a_resource_that_scores_0_counts_neither_way():
 
 @pytest.mark.parametrize("row", cases("k8s_requested_to_capacity_ratio", "broken_linear"), ids=by_name)
 def test_broken_line_truncates_as_the_peer(row):
-    """The line between two points truncates toward zero, on rising and falling slopes."""
     points = [(point["utilization"], point["score"]) for point in row["inputs"]["points"]]
     at = row["inputs"]["p"]
     if not (points[0][0] >= 0 and points[-1][0] <= 100 and 0 <= at <= 100 and all(0 <= y <= 100 for _, y in points)):

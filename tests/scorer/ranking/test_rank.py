@@ -13,7 +13,6 @@ from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import plan
 from scorer.ranking.explanation import explain
 from scorer.ranking.inputs import RankingInputs, Tables
-from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from tests.effort import examples
@@ -27,7 +26,6 @@ loads = st.lists(
 @settings(deadline=None, max_examples=examples(40, 40))
 @given(machines=loads, seed=st.integers(0, 99), cpu=st.floats(0, 3))
 def test_the_choice_does_not_depend_on_the_order_of_machines(machines, seed, cpu):
-    """The whole ranking is the same machines in the same order after any permutation."""
     described = [
         machine(f"m{n:02}", size, 2 * size, usage={"cpu": size * round(c, 1), "memory": 2 * size * round(m, 1)})
         for n, (size, c, m) in enumerate(machines)
@@ -66,7 +64,6 @@ def test_when_all_data_is_old_a_profile_may_go_by_requests_alone():
 
 
 def test_a_ranking_stays_as_it_was_when_the_ledger_moves_on():
-    """Verdicts, values, totals and order are those of the decision, whatever is placed and ranked after it."""
     full = machine("m3", usage={"cpu": 9.9, "memory": 1})
     offline = fleet(*(machine(f"m{n}", usage={"cpu": 1, "memory": 1}) for n in range(3)), full)
     kept = Tables()
@@ -106,7 +103,6 @@ def test_equal_machines_tie_and_the_first_name_wins():
 
 
 def test_the_best_few_are_the_first_of_the_whole_order():
-    """Choosing a few of many finds the same as sorting all, ties included."""
     rng = np.random.default_rng(1)
     offline = fleet(*(machine(f"m{n:04}", usage={"cpu": int(rng.integers(0, 8)), "memory": 5}) for n in range(1500)))
     found = ranked(offline, cpu=1)
@@ -149,7 +145,6 @@ def test_a_better_machine_is_taken_whatever_the_lot():
 @settings(max_examples=examples(10, 100), deadline=None)
 @given(count=st.integers(1, 20), machines=st.integers(1, 8), salt=st.integers(0, 10**6))
 def test_a_batch_draws_as_one_after_the_other(count, machines, salt):
-    """Identical instances but for their ids, planned together, or each by itself."""
     offline = fleet(*hosts(machines))
     asked = [request(id=f"i{salt}-{n}", cpu=1) for n in range(count)]
     together = plan(asked, offline.inputs(DRAW)).machines
@@ -160,8 +155,3 @@ def test_a_batch_draws_as_one_after_the_other(count, machines, salt):
         singly.append(chosen)
         overlay.propose(instance_of(one, chosen, offline.now_s))
     assert list(together) == singly
-
-
-def test_another_word_is_refused():
-    with pytest.raises(ProfileError, match=r"ties.*name, draw"):
-        parse_profile('ties = "random"', "test")

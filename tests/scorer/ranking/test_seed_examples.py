@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 
 from scorer.commands.placing.ranked import answer_of
-from scorer.placement.choosing.plan import plan
 from scorer.planning.thresholds.anomaly import SideDetectors
 from scorer.planning.thresholds.low_node_load import Rules, low_node_load
 from scorer.planning.thresholds.thresholds import Pool
-from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.profiles.rebalance_section import Rebalancing
-from tests.scorer.fleets import by_name, cases, fleet, machine, ranked, raw_scores, request, told, toml
+from tests.scorer.fleets import by_name, cases, fleet, machine, ranked, raw_scores, request, told
 
 CASES = "seed_examples"
 GIB = 2**30
@@ -27,7 +25,6 @@ INTEGERS = {
 
 
 def three_machines(*more):
-    """Return the study's 3 machines of 64 cores and 64 G: 50, 30, 10 cores and 10, 30, 50 G are allocated."""
     allocated = ((50, 10), (30, 30), (10, 50))
     return fleet(
         *(machine(f"machine{number}", 64, 64 * GIB) for number in (1, 2, 3)),
@@ -59,13 +56,6 @@ def test_the_studys_instances_go_where_it_puts_them(row):
     assert [2 * each["score"] for each in found.values()] == pytest.approx(row["expected"]["totals"])
 
 
-def test_the_two_instances_as_one_batch():
-    """Asked for together, the second sees the first just the same."""
-    offline = three_machines()
-    found = plan([request(**FIRST), request(**SECOND)], offline.inputs(parse_profile(toml(TWO_SCORES), "study")))
-    assert found.machines == ("machine2", "machine2")
-
-
 @pytest.mark.parametrize("row", cases(CASES, "global_variance"), ids=by_name)
 def test_least_variance_wins(row):
     """The machine that leaves the least population variance scores best, by the amount the variance says."""
@@ -82,7 +72,6 @@ def test_least_variance_wins(row):
 
 @pytest.mark.parametrize("row", cases(CASES, "fraction"), ids=by_name)
 def test_request_fractions(row):
-    """500 m of 4 cores and 1 of 8 G are an eighth each."""
     (cpu, memory), (all_cpu, all_memory) = row["inputs"]["request"], row["inputs"]["capacity"]
     offline = fleet(machine(cpu=f"{all_cpu}m", memory=f"{all_memory}G", usage={"cpu": 0, "memory": 0}))
     asked = request(cpu=f"{cpu}m", memory=f"{memory}G")

@@ -32,7 +32,6 @@ def test_a_window_not_kept_falls_back_to_the_next_shorter(row):
 
 
 def test_each_machine_goes_by_its_longest_covered_window():
-    """A machine five minutes old is judged by five minutes beside others judged by the hour."""
     thin = {"cpu": {"mean": 5, "coverage": 0.1}, "memory": {"mean": 5, "coverage": 0.1}}
     young = {"300": {"cpu": 9, "memory": 9}, "3600": thin}
     offline = fleet(
@@ -48,7 +47,6 @@ def test_each_machine_goes_by_its_longest_covered_window():
 
 
 def test_a_requests_own_window_must_be_kept():
-    """An unknown window in the request is an error that names the field and those there are."""
     offline = fleet(machine("m", usage={"cpu": 1, "memory": 1}))
     assert ranked(offline, window_s=300).machines.window_s.tolist() == [300]
     with pytest.raises(InvalidRequest, match="window_s: no window of 120 s is kept; there are 300, 900, 3600"):

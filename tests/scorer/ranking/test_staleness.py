@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from schemas.messages.process import SILENT_S, Pipeline, Process, read_pipeline
 from scorer.ranking.explanation import explain
 from scorer.ranking.profiles.catalogue import load_profiles
-from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.staleness import degraded
 from scorer.snapshot.builder import build_snapshot
 from tests.scorer.fleets import fleet, machine, ranked, request
@@ -19,7 +18,6 @@ DEFAULT = load_profiles().choose()
 
 
 def mixed(old, fresh):
-    """Return a fleet of an old, loaded machine, other old ones and fresh ones."""
     loads = [9.0] + [1.0] * (old - 1)
     machines = [machine(f"old{n}", usage={"cpu": load, "memory": 1}, age_s=5000) for n, load in enumerate(loads)]
     machines += [machine(f"new{n}", usage={"cpu": 1, "memory": 1}) for n in range(fresh)]
@@ -72,7 +70,6 @@ def test_a_silent_machine_takes_nothing_unless_the_pipeline_is_silent(phases):
 
 
 def test_a_clock_that_is_ahead_keeps_no_dead_pipeline_fresh():
-    """No sample is newer than the write that brought it."""
     ahead = [
         machine("a", usage={"cpu": 1, "memory": 1}, age_s=-3600),
         machine("b", usage={"cpu": 1, "memory": 1}, age_s=61),
@@ -109,13 +106,7 @@ def test_a_machine_without_any_data_is_refused():
     assert ranked(offline, DEFAULT).chosen == "a"
 
 
-def test_a_profile_may_refuse_instead():
-    refuse = parse_profile('stale = "refuse"\n[[filters]]\nuse = "fresh"\n[[scores]]\nuse = "least_allocated"', "p")
-    assert explain.summary(ranked(mixed(3, 0), refuse)) == "0/3 feasible: 3 stale"
-
-
 def test_health_says_what_is_wrong():
-    """Nothing while samples come, else how old the newest is."""
     old, fresh = mixed(9, 0), mixed(9, 1)
     assert degraded(fresh.snapshot, DEFAULT, fresh.now_s) == ""
     silent = "is silent: the newest sample is 5000 s old"

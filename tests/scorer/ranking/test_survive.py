@@ -70,7 +70,6 @@ def filled(of, how, stream, refused=1):
 
 
 def lost(of, how, topology):
-    """Lose each domain in turn."""
     domains = {}
     for row, name in enumerate(of.snapshot.names):
         domains.setdefault(name if topology == "machine" else of.snapshot.rules.labels(row)["rack"], []).append(name)
@@ -124,7 +123,6 @@ def test_the_bound_alone_holds_without_rules(topology, at_once, monkeypatch):
 
 
 def packs(free, pieces, seen):
-    """Return whether pieces fit into what is free."""
     if not pieces:
         return True
     key = (tuple(sorted(free)), len(pieces))
@@ -203,7 +201,6 @@ def test_it_hosts_nearly_the_most_that_is_possible(topology, seeds, hosted, flat
 
 
 def test_a_refusal_says_why():
-    """Two machines: what one has must fit on the other; in the summary, by filter, and of each machine."""
     of, how = racks(2, 2, cpu=4), profile("kubernetes", "machine")
     assert filled(of, how, [{"cpu": 1, "memory": 1}] * 9) == 4
     ranking = ranked(request(cpu=1, memory=1), of.inputs(how))

@@ -17,7 +17,6 @@ from tests.scorer.rpc.test_results import Scorer
 
 @pytest.fixture(scope="module")
 def scorer():
-    """A scorer of 1,200 machines with 1,100 instances."""
     scorer = Scorer(fleet(*(machine(f"m{n:04d}", usage={"cpu": n % 7, "memory": 1}) for n in range(1_200))))
     scorer.ask("place", id="many", cpu=0.01, count=1_100, labels={"app": "web"})
     return scorer

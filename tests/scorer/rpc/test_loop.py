@@ -24,8 +24,6 @@ LISTS = SETTINGS.lists
 
 
 class Wire:
-    """A server with some queries; notes the ids that are answered in each write."""
-
     def __init__(self, stop, queries):
         self.writes = []
         self.removed = []

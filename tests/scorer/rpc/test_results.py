@@ -176,23 +176,12 @@ def keys(value):
 
 
 def test_a_repeated_place_has_the_keys_of_the_first():
-    """What was not ranked again is null or empty, and the profile is named."""
     scorer = Scorer()
     first, again = scorer.ask("place", id="i", cpu=1), scorer.ask("place", id="i", cpu=1)
     assert list(first) == list(again)
     assert again["repeated"] == 1
     assert (again["profile"], again["score"], again["candidates"]) == ("windward", None, [])
     assert again["machine"] == first["machine"]
-
-
-def test_a_start_that_failed_is_counted_once():
-    """Neither where it is repeated or tried only, nor where an instance ends otherwise."""
-    scorer = Scorer()
-    for name, tries in (("a", [{"failed": True}] * 2), ("b", [{"failed": True, "dry_run": True}]), ("c", [{}])):
-        scorer.ask("place", id=name, cpu=1)
-        for one in tries:
-            scorer.ask("release", id=name, **one)
-    assert scorer.metrics.registry.get_sample_value("windward_scorer_failed_starts_total") == 1.0
 
 
 def test_a_repeated_count_has_the_ids_of_the_first():

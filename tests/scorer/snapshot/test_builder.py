@@ -137,7 +137,6 @@ def codes(snapshot, key):
 
 
 def test_changed_facts_give_what_all_facts_give():
-    """Labels come, change and go, an operator's word stays, a machine's facts vanish."""
     first = build_snapshot((), BEFORE, OPERATOR)
     assert codes(first, "rack") == ["r1", "r2", "r1"]
     after = {"a": facts(zone="z2"), "b": facts(zone="z9"), "c": facts(rack="r1", new="n")}

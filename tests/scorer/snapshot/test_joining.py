@@ -120,7 +120,6 @@ OPERATOR = {}
 
 
 def with_cell(before, name, row, value):
-    """Return the table with another value of one machine in a column."""
     columns = {each: column.copy() for each, column in before.columns.items()}
     columns[name][..., row] = value
     columns["version"][row] = next(WRITES)
@@ -155,7 +154,6 @@ def test_a_row_changes_with_any_of_its_values(column, value):
 
 
 def test_two_snapshots_made_from_one_share_no_new_version():
-    """A row that both changed, each in its way, differs between them."""
     one = table(["a", "b"])
     first = build_snapshot([one], FACTS, OPERATOR)
     left, right = (after(first, with_cell(one, "mean", 0, value)) for value in (2.0, 3.0))
@@ -173,7 +171,6 @@ def test_cordons_of_a_what_if_are_beside_the_versions():
 
 
 def test_facts_and_rules_are_in_the_version():
-    """Labels and capacity of an agent, and the operator's rules for one machine or for all."""
     one = table(["a", "b"])
     first = build_snapshot([one], {"a": fact("a"), "b": fact("b")}, OPERATOR)
     facts = {"a": fact("a"), "b": fact("b", rack="1")}
@@ -187,7 +184,6 @@ def test_facts_and_rules_are_in_the_version():
 
 
 def test_another_shape_has_no_rows_in_common():
-    """A new machine, one that is gone, another order and other windows."""
     first = build_snapshot([table(["a", "b"])], FACTS, OPERATOR)
     for tables in (
         [table(["a", "b", "c"])], [table(["a"])], [table(["b", "a"])], [table(["a", "b"], windows_s=(300, 900))]

@@ -13,7 +13,6 @@ from scorer.snapshot.usages import AGE_MAX_S, Usages, UsageTable, pair_digest
 
 
 def encoded(pairs, at=100.0, resources=RESOURCES):
-    """A table of pairs and their cores; of the other resources nothing is known."""
     count = len(pairs)
     recent = np.full((len(resources), count), np.nan, "f4")
     recent[resources.index("cpu")] = list(pairs.values())
@@ -50,16 +49,7 @@ def test_an_instance_is_found_on_its_machine_alone():
     assert Usages().find("m", "a") is None
 
 
-def test_of_two_partitions_the_newer_counts():
-    """A topic that got more partitions: the old one keeps its figures for a day."""
-    tables = [table({("m", "a"): 1.0}, at=100.0), table({("m", "a"): 2.0}, at=200.0)]
-    for order in (tables, tables[::-1]):
-        found = Usages([UsageTable(one) for one in order]).find("m", "a")
-        assert found.recent == {"cpu": 2.0}
-
-
 def test_resources_are_aligned_by_name():
-    """A writer that measures others: each figure stays its resource's, what is not known here is passed over."""
     found = Usages([UsageTable(table({("m", "a"): 3.0}, resources=("gpu", "memory", "cpu")))]).find("m", "a")
     assert found.recent == {"cpu": 3.0}
 
@@ -111,6 +101,7 @@ def test_of_two_partitions_the_newer_while_it_is_current(name, now_s, cores):
         columns = Usages(order).columns
         rows = columns.rows(np.array([pair_digest("m", "a")]), np.array([now_s]))
         np.testing.assert_equal(columns.take(columns.recent, rows)[CPU, 0], cores)
+        assert Usages(order).find("m", "a").recent == {"cpu": 2.0}
 
 
 def test_the_mean_is_of_the_half_hour_and_the_day():

@@ -13,7 +13,6 @@ KIND = ("--cpu", "2", "--memory", "10G", "--profile", "kubernetes")
 
 @pytest.fixture
 def file(tmp_path):
-    """Two zones of two machines; the small one of zone b is nearly full."""
     idle = {"cpu": 0.5, "memory": "5G"}
     machines = [
         machine("a1", 8, "64G", usage=idle, labels={"zone": "a"}),
@@ -51,7 +50,6 @@ def test_how_many_fit_and_what_limits_them(capsys, file):
 
 
 def test_one_more_machine(capsys, file):
-    """One of each size that there is, the most frequent first."""
     found = as_json(capsys, file, *KIND)["one_more_machine"]
     assert [(one["capacity"]["cpu"], one["machines"], one["copies"]) for one in found] == [(8.0, 3, 4), (4.0, 1, 2)]
 

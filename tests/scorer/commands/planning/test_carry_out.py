@@ -81,7 +81,6 @@ def states(outcomes):
 
 
 def test_a_plan_is_carried_out_in_its_order():
-    """Each step with its generation; new ones in one call; where the scorer put them is told."""
     scorer = Scorer()
     outcomes = list(carry_out(STEPS, Calls(scorer), OnRefusal.STOP))
     assert [(one.position, one.machine, one.generation) for one in outcomes] == [
@@ -116,38 +115,17 @@ def test_new_instances_are_placed_in_calls_of_bounded_size(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("scorer", "expected", "message"),
+    ("scorer", "done", "ended", "message"),
     [
-        pytest.param(
-            Scorer({"c": NO_ROOM}),
-            {"r": "done", "c": "refused", "v": "not tried", "p": "not tried", "q": "not tried"},
-            "no room",
-            id="a step",
-        ),
-        pytest.param(
-            Scorer(missing=("p",)),
-            {"r": "done", "c": "done", "v": "done", "q": "done", "p": "refused"},
-            "1 find no machine: 0/3 feasible",
-            id="one finds no machine",
-        ),
-        pytest.param(
-            Scorer(missing=("p", "q")),
-            {"r": "done", "c": "done", "v": "done", "p": "refused", "q": "not tried"},
-            "2 find no machine: 0/3 feasible",
-            id="two find no machine",
-        ),
-        pytest.param(
-            Scorer({"place": SILENT}),
-            {"r": "done", "c": "done", "v": "done", "p": "unanswered", "q": "not tried"},
-            "no answer",
-            id="no answer",
-        ),
+        pytest.param(Scorer({"c": NO_ROOM}), "r", {"c": "refused"}, "no room", id="a step"),
+        pytest.param(Scorer(missing="p"), "rcvq", {"p": "refused"}, "1 find no machine: 0/3 feasible", id="no machine"),
+        pytest.param(Scorer(missing="pq"), "rcv", {"p": "refused"}, "2 find no machine: 0/3 feasible", id="for two"),
+        pytest.param(Scorer({"place": SILENT}), "rcv", {"p": "unanswered"}, "no answer", id="no answer"),
     ],
 )
-def test_stop(scorer, expected, message):
-    """The first that is refused or has no answer ends it; each of the rest has that error, too."""
+def test_stop(scorer, done, ended, message):
     outcomes = list(carry_out(STEPS, Calls(scorer), OnRefusal.STOP))
-    assert states(outcomes) == expected
+    assert states(outcomes) == dict.fromkeys("rcvpq", "not tried") | dict.fromkeys(done, "done") | ended
     failed = [one for one in outcomes if one.failed]
     assert [one.error.message for one in failed if one.error] == [message]
     assert {one.error for one in outcomes if one.state == "not tried"} <= {failed[0].error}
@@ -204,7 +182,6 @@ def test_who_takes_no_more_outcomes_ends_it():
 
 
 def test_an_instance_that_does_not_move():
-    """Done where it is on its target already; refused where it is elsewhere."""
     there, elsewhere = Step("move", "there", "m2", "m1"), Step("move", "there", "m1", "m2")
     (done,) = carry_out([there], Calls(Scorer()), OnRefusal.STOP)
     assert (done.state, done.machine, done.moving) == ("done", "m1", None)
@@ -244,46 +221,24 @@ def step(action, **more):
     return Step(action, "i", "m1", "m2", generation=4, old=OLD, **more)
 
 
+PUT_BACK = {"id": "i", "machine": "m1", "cpu": 1.0, "ports": [7], "selector": "disk=ssd"}
+
+
 @pytest.mark.parametrize(
-    ("one", "calls"),
+    ("action", "changes", "updates"),
     [
-        pytest.param(
-            Step("place", "i", request=read_request({"id": "i"})),
-            [("release", {"id": "i", "generation": 9})],
-            id="placed",
-        ),
-        pytest.param(
-            step("move", changes={"cpu": 3.0, "ports": (8,)}),
-            [("update", {**OWN, "cancel_move": True}), ("update", {**OWN, "ports": [7]})],
-            id="moved",
-        ),
-        pytest.param(
-            step("change", changes={"cpu": 3.0, "memory": 1e9, "labels": {"a": "b"}}),
-            [("update", {**OWN, "cpu": 1.0, "memory": 0.0, "labels": {}})],
-            id="changed",
-        ),
-        pytest.param(
-            step("update", changes={"selector": "", "tolerations": [{"key": "a"}]}),
-            [("update", {**OWN, "selector": "disk=ssd", "tolerations": []})],
-            id="updated",
-        ),
-        pytest.param(
-            step("release"),
-            [
-                (
-                    "place",
-                    {"id": "i", "machine": "m1", "cpu": 1.0, "ports": [7], "selector": "disk=ssd"},
-                ),
-                ("confirm", {"id": "i", "machine": "m1", "started_at": 5.0}),
-            ],
-            id="released",
-        ),
+        ("move", {"cpu": 3.0, "ports": (8,)}, [{"cancel_move": True}, {"ports": [7]}]),
+        ("change", {"cpu": 3.0, "memory": 1e9, "labels": {"a": "b"}}, [{"cpu": 1.0, "memory": 0.0, "labels": {}}]),
+        ("update", {"selector": "", "tolerations": [{"key": "a"}]}, [{"selector": "disk=ssd", "tolerations": []}]),
+        ("place", {}, [("release", {"id": "i", "generation": 9})]),
+        ("release", {}, [("place", PUT_BACK), ("confirm", {"id": "i", "machine": "m1", "started_at": 5.0})]),
     ],
 )
-def test_each_step_has_a_way_back(one, calls):
+def test_each_step_has_a_way_back(action, changes, updates):
     scorer = Scorer()
-    assert undo([Outcome(0, one, "done", "m2", 9)], Calls(scorer, all_or_nothing=True)) == {}
-    assert json.loads(json.dumps(scorer.calls)) == [[method, params] for method, params in calls]
+    assert undo([Outcome(0, step(action, changes=changes), "done", "m2", 9)], Calls(scorer, all_or_nothing=True)) == {}
+    calls = [list(one) if isinstance(one, tuple) else ["update", {**OWN, **one}] for one in updates]
+    assert json.loads(json.dumps(scorer.calls)) == calls
 
 
 def test_the_profile_checks_what_is_put_back():
@@ -337,7 +292,6 @@ def test_what_was_not_tried_is_not_undone():
     ids=["all", "a size", "it had expired", "a release", "no answer"],
 )
 def test_what_cannot_be_undone_is_told(refused, left):
-    """The others are; a reservation that is no more needs no release."""
     scorer = Scorer(refused)
     made = [Outcome(0, step("change", changes={"cpu": 0.5})), Outcome(1, Step("place", "j"), "done", "m1", 9)]
     assert undo(made, Calls(scorer)) == left

@@ -18,7 +18,6 @@ def run(capsys, *words, code=0):
 
 
 def test_every_instance_finds_a_machine(capsys):
-    """Largest first, each seeing the ones before; from a file nothing is cordoned."""
     answer = json.loads(run(capsys, "a1", "--force", "--json"))
     assert [(one["id"], one["source"], one["target"], one["cpu"]) for one in answer["moves"]] == [
         ("db-1", "a1", "a2", 6.0), ("web-1", "a1", "a3", 4.0), ("web-2", "a1", "a3", 3.0),
@@ -33,7 +32,6 @@ def test_every_instance_finds_a_machine(capsys):
 
 
 def test_what_stays_is_told_why(capsys):
-    """Exit code 3, as for a placement that finds no machine."""
     shown = run(capsys, "a1", code=3)
     assert "db-1   a1  its label movable=false says that it stays" in shown
     assert "2 of 3 instances find a machine, 1 stays" in shown
@@ -47,7 +45,6 @@ def test_an_empty_machine(capsys):
 
 
 def test_the_machines_that_are_the_cheapest_to_empty(capsys, tmp_path):
-    """With what that costs; exit code 3 where fewer can be emptied than wanted."""
     machines = [machine(f"m{n}", 16, "64G", usage={"cpu": {"mean": 2, "std": 0.2}, "memory": "4G"}) for n in range(3)]
     there = [{"id": f"i{n}", "machine": f"m{n // 2}", "cpu": 1, "memory": "1G"} for n in range(3)]
     file = tmp_path / "fleet.json"

@@ -24,7 +24,6 @@ def run(capsys, file, *words, code):
 
 
 def test_every_kind_of_step(capsys):
-    """Signs, machines, why, and the counts below; 3: one finds no machine."""
     shown = run(capsys, EXAMPLES / "wanted.jsonl", "--prune", code=3).splitlines()
     assert [line.split()[:2] for line in shown[1:-1]] == [
         ["-", "db-1"], ["~", "web-2"], [">", "web-1"], ["+", "cache-1"], ["+", "cache-2"], ["!", "huge"],
@@ -40,7 +39,6 @@ def test_every_kind_of_step(capsys):
 
 
 def test_exit_codes(capsys, tmp_path):
-    """0 nothing to change, 1 changes, 255 no plan could be made."""
     file = tmp_path / "wanted.json"
     file.write_text('{"id": "web-1", "cpu": 4, "memory": "8G"}')
     assert run(capsys, file, code=0).startswith("0 to place, 0 to move, 0 to change, 0 to update, 0 to rele")

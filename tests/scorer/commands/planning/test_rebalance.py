@@ -31,7 +31,6 @@ def as_json(capsys, *words):
 
 
 def test_by_overload(capsys):
-    """The one move worth making; what may not move stays; before and after."""
     answer = as_json(capsys)
     (move,) = answer["moves"]
     assert (move["id"], move["source"], move["target"]) == ("web-2", "a1", "a2")
@@ -43,7 +42,6 @@ def test_by_overload(capsys):
 
 
 def test_by_thresholds(capsys):
-    """Instances leave until the machine is below; each has a target that sees those before, and a reason."""
     moves = as_json(capsys, *THRESHOLDS)["moves"]
     assert {move["id"] for move in moves} == {"web-1", "web-2"}
     assert moves[0]["reason"] == "node is overutilized, node cpu usage(95.00%)>threshold(65.00%)"
@@ -54,7 +52,6 @@ def test_by_thresholds(capsys):
 
 
 def test_by_repair(capsys, tmp_path):
-    """What leaves and why; what no move mends, and that no rule is broken."""
     rule = [{"instances": {"cluster": "c"}}]
     said = {
         "machines": [
@@ -89,7 +86,6 @@ def test_by_repair(capsys, tmp_path):
 
 
 def test_the_profile_says_how(capsys, tmp_path):
-    """Its table holds; a flag replaces one setting of it; another rule drops the thresholds of the one before."""
     koordinator = as_json(capsys, "--profile", "koordinator")
     assert (koordinator["rule"], koordinator["moves"][0]["id"]) == ("thresholds", "web-1")
     assert as_json(capsys, "--profile", "koordinator", "--rule", "overload")["moves"][0]["id"] == "web-2"
@@ -103,7 +99,6 @@ def test_the_profile_says_how(capsys, tmp_path):
 
 
 def test_before_and_after(capsys):
-    """Each machine concerned with its loads, the fleet's deviation, the cost of the copies."""
     answer = as_json(capsys)
     gives, takes = answer["concerned"]
     assert (gives["machine"], gives["gives"], takes["machine"], takes["takes"]) == ("a1", 1, "a2", 1)
@@ -156,8 +151,6 @@ def test_a_planner_is_asked_with_the_flags_that_are_given(capsys, monkeypatch):
 
 
 class Scorer(NoScorer):
-    """Reserves every target, except of some instances."""
-
     def __init__(self, refused=None):
         self.refused = refused or {}
 
@@ -170,14 +163,12 @@ class Scorer(NoScorer):
 
 
 def applied(moves, **refused):
-    """What `apply` says of moves: id, source, target."""
     answer = [{"id": name, "source": source, "target": target, "generation": 1} for name, source, target in moves]
     apply(answer, Calls(Scorer(refused)))
     return {move["id"]: move["applied"] for move in answer}
 
 
 def test_what_became_of_each_move_is_told():
-    """Refused with its reason, dropped with what it depends on; without a target there is nothing to say."""
     moves = [("a", "A", "B"), ("b", "C", "A"), ("c", "B", "D"), ("e", "E", "F"), ("f", "A", None), ("there", "S", "T")]
     assert applied(moves, a=WindwardError("RESOURCE_EXHAUSTED", "no room")) == {
         "a": {"outcome": "refused", "why": "RESOURCE_EXHAUSTED: no room"},

@@ -36,7 +36,6 @@ def run(command, *arguments):
 
 
 def test_rank_from_files(files, capsys):
-    """A table for people, JSON for programs; exit 0 when a machine fits."""
     assert run(rank_command, "--fleet-file", files["machines"], "--query", files["query"]) == 0
     text = capsys.readouterr().out
     assert text.splitlines()[1].startswith("b ")
@@ -56,7 +55,6 @@ def test_rank_explains(files, capsys):
 
 
 def test_a_refused_machine_says_why_and_has_no_place(files, capsys):
-    """The number that was compared, in amounts a person reads; its scores are not spread over the feasible ones."""
     assert run(rank_command, "--fleet-file", files["machines"], "--cpu", "30", "--explain", "--all") == 0
     text = capsys.readouterr().out
     assert "a: refused" in text
@@ -80,7 +78,6 @@ def test_a_refused_machine_says_why_and_has_no_place(files, capsys):
     ],
 )
 def test_a_wrong_query_is_one_line_that_names_the_field(files, query, message):
-    """Wrong types, unknown fields, unreadable selectors, unknown profiles and windows."""
     Path(files["query"]).write_text(json.dumps(query))
     with pytest.raises(SettingsError) as caught:
         run(rank_command, "--fleet-file", files["machines"], "--query", files["query"])
@@ -114,7 +111,6 @@ def test_a_machine_that_only_the_ledger_knows_is_there_without_data():
 
 
 def test_profiles_are_listed_and_shown(capsys, tmp_path):
-    """The list, one with its effective settings that can be read back, and every plugin."""
     assert run(profiles_command) == 0
     assert "windward" in capsys.readouterr().out
     assert run(profiles_command, "show", "windward") == 0
@@ -137,7 +133,6 @@ def test_profiles_refuses_what_is_not_there():
 
 
 def test_usage_of_instances_and_systems():
-    """Amounts with suffixes, the time of the report by the machine's sample; a machine measured has a system."""
     offline = fleet(
         machine("a", usage={"cpu": 9}, age_s=10),
         machine("b", usage={"cpu": 9}, system={"memory": "2G"}),

@@ -17,14 +17,12 @@ PLACED = [{"id": "i", "machine": "m", "cpu": 4, "memory": 10, "placed_ago_s": 60
 
 
 def answer(**asked):
-    """The answer for one machine of 32 cores with an instance placed a minute ago."""
     offline = fleet(machine("m", cpu=32, memory=128, usage=USAGE), instances=PLACED)
     profile = load_profiles().choose("windward")
     return answer_of(rank(request(**asked), offline.inputs(profile)))
 
 
 def test_a_deployer_reads_what_is_expected_and_how_likely_it_is_too_full():
-    """Expected use with its source, how full before and after, credit, the chance of more than the limit."""
     found = answer(cpu=2, memory=10, expected={"cpu": 0.5})
     text = "\n".join(in_words(found))
     chance = found.candidates[0].scores["expected_overload"]["chance_above_80_percent"]["cpu"]

@@ -93,7 +93,6 @@ def test_a_file_that_holds_no_request_is_refused(tmp_path):
 
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_every_resource_has_its_flag(resource, monkeypatch):
-    """`place`, `rank` and `update` know the resources there are."""
     for kind in (PlaceSettings, RankSettings):
         assert sent(f"--{resource}", "3G", kind=kind) == {resource: "3G"}
     asked = []
@@ -156,7 +155,6 @@ def test_tables_show_what_was_requested(request_, shares, amounts):
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120])
 def test_no_width_cuts_a_name_or_a_score(width):
-    """Columns go, the least needed first; machine, score, cpu and memory stay; what is hidden is told."""
     found = answer(cpu=2.0)
     found.candidates = [msgspec.structs.replace(found.candidates[0], machine=f"rack-17-node-{n:05}") for n in range(3)]
     shown = candidates(found, Screen(width)).splitlines()

@@ -90,7 +90,6 @@ class World:
         return {uid: pod["spec"]["nodeName"] for uid, pod in self.pods.items() if pod["spec"]["nodeName"]}
 
     def bind(self, uid, node):
-        """Bind as the API server does; return the status."""
         if uid not in self.pods:
             return 404
         if self.pods[uid]["spec"]["nodeName"]:
@@ -117,7 +116,6 @@ class World:
         self.ledger.correct([], [one.id for one in changes([("DELETED", pod)], live, HOW).to_ledger.gone])
 
     def wait(self, seconds):
-        """Let time pass; bindings that are late are done in it, and seen soon."""
         until_s = self.now_s + seconds
         while self.now_s < until_s:
             self.now_s = min([until_s, self.seen_s + PODS_S, *(at for at, *_ in self.late if at > self.now_s)])
@@ -139,7 +137,6 @@ class Try(threading.Thread):
         self.start()
 
     def step(self):
-        """Go on until the next call; return whether there is one."""
         self._mine.release()
         assert self._yours.acquire(timeout=20)
         return self.is_going

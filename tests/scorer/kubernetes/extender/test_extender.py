@@ -49,7 +49,6 @@ def inputs(ages_s=None, cordoned=(), mode="score", placed=(), load=None):
 
 
 def order(names, given, top=500):
-    """Return the nodes that have a score, best first."""
     return [one.host for one in scored(names, rank(request(), given), top).scores]
 
 
@@ -69,7 +68,6 @@ SCORED = [
 
 @pytest.mark.parametrize(("names", "given", "top", "wanted"), [row[1:] for row in SCORED], ids=[r[0] for r in SCORED])
 def test_scores(names, given, top, wanted):
-    """Of the nodes asked about, in the order of the ranking, none above the bound."""
     assert order(names, given, top) == wanted
 
 
@@ -105,7 +103,6 @@ FILTERED = [
     ("names", "given", "keeps", "failed", "unresolvable"), [row[1:] for row in FILTERED], ids=[r[0] for r in FILTERED]
 )
 def test_filter(names, given, keeps, failed, unresolvable):
-    """What is kept, in the order of the question; why the others are not, and whether evicting others may help."""
     found = kept(names, rank(request(), given))
     assert found.node_names == keeps
     assert found.failed_nodes == failed

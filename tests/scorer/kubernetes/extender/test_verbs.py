@@ -43,13 +43,11 @@ class Scene:
         self.verbs = Verbs(fleet, "filter", Reading("east"), self.metrics, clock=lambda: NOW_S)
 
     def both(self, **pod):
-        """Return how many nodes are scored, and how many kept, of all."""
         body = msgspec.json.encode({"Pod": POD | pod, "NodeNames": ALL})
         found = self.verbs.filter(body)
         return len(self.verbs.prioritize(body)), len(found.node_names or [])
 
     def counted(self):
-        """Return how many answers of prioritize had each result, and only those there are."""
         return {
             sample.labels["result"]: sample.value
             for family in self.metrics.answers.collect()
@@ -87,7 +85,6 @@ ROWS = [
 
 @pytest.mark.parametrize(("do", "pod", "result"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_a_neutral_answer(do, pod, result):
-    """Nothing is scored and all is kept, for a reason that is counted."""
     scene = Scene()
     assert scene.both() == (len(ALL), len(ALL))
     do(scene)

@@ -100,7 +100,6 @@ def test_an_interval_longer_than_the_limit_is_no_fault():
 
 
 def test_the_clock_of_a_node_is_corrected():
-    """One that is 4 s ahead has an end on the broker's clock."""
     assert answer_of(nodes_of(-1, skew={0: 4.0})).body.window.end == math.floor(NOW_S - 3)
 
 
@@ -145,8 +144,6 @@ def test_whatever_is_unknown_the_body_is_whole(rows):
 
 
 class Scene:
-    """A load watcher whose snapshots and clock are given by the test."""
-
     def __init__(self):
         self.now_s = NOW_S
         self.next = None
@@ -194,7 +191,6 @@ def scene():
 
 @pytest.fixture
 def made(monkeypatch):
-    """The snapshots of which answers were made, in order."""
     found = []
     make = module.make_answer
 
@@ -228,7 +224,6 @@ def test_one_node_is_asked_about(scene):
 
 
 def test_other_pages_and_methods(scene):
-    """HEAD has no body; the usual pages are served beside it, and nothing else is."""
     scene.read(nodes_of(3))
     assert scene.get("/watcher", "HEAD") == (200, b"")
     assert scene.get("/watcher", "POST")[0] == 405

@@ -84,7 +84,6 @@ NEW = instance.Arrival(
 
 
 def test_each_machine_has_its_own_amounts():
-    """Where it is those it had, where it moves to the new ones; labels are one."""
     moves = instance.copy_with(ONE, moving=instance.Moving("m2", 1.0, 61.0, 7, NEW))
     assert instance.as_held(moves, "m1") is moves
     there = instance.as_held(moves, "m2")
@@ -134,7 +133,6 @@ def test_units_round_to_the_nearest_and_nan_is_no_limit():
 
 
 def test_too_large_names_the_amount_and_the_limit():
-    """An amount whose sums could not be exact is named."""
     rest = [0.0] * (len(RESOURCES) - 2)
     assert too_large((1.0, 1e9, *rest), 0.0) == ""
     assert too_large((1e15, 0.0, *rest), 0.0) == "cpu: at most 1,125,899,906 cores can be counted"
@@ -157,7 +155,6 @@ def test_too_large_names_the_amount_and_the_limit():
     ],
 )
 def test_what_an_instance_adds_to_a_limit(limit, added):
-    """A sum over all or some classes, the number of instances, a port, a role of a cluster: each by its name."""
     record = instance.Instance(
         id="a", machine="m", state="reserved", amounts=(None, 1e9, *[0.0] * (len(RESOURCES) - 2)), maxmemory=7.0,
         ports=(1,), cluster="a b", role="c", priority_class="batch",
@@ -184,7 +181,6 @@ ASKED = {
 
 
 def stored(**asked):
-    """Return the instance of a request as it is read from its record."""
     return instance.read_record(
         FIRST + instance.record_tail(instance_of(read_request({"id": "a", "cpu": 1, **asked}), "m", 0.0)) + b"}"
     )
@@ -222,7 +218,6 @@ def test_a_rule_without_others_is_written_as_before_there_were(rule, digest, kep
 
 
 def test_rules_of_a_newer_release_are_read():
-    """A field that is not known is passed over, inside a rule, too."""
     text = b'"rules":{"selector":"a","affinity":[{"instances":{"b":"c"},"newer":1}],"newer":{}}}'
     rules = instance.read_record(FIRST + b'"id":"a","amounts":{},' + text).rules
     assert (rules.selector, rules.affinity[0].instances) == ("a", {"b": "c"})

@@ -21,12 +21,10 @@ def instance(number, machine, cpu=0.1):
 
 
 def cpu_on(overlay, machine):
-    """Return what the instances that hold a machine ask for, in the order they came."""
     return [one.amounts[0] for one in overlay.held_on(machine)]
 
 
 def test_what_is_proposed_lies_over_the_ledger():
-    """A reader of the overlay sees it; the ledger under it stays as it is."""
     ledger = LedgerView([instance(1, "a", 0.1), instance(2, "a", 0.2)])
     overlay = Overlay(ledger)
     overlay.propose(instance(3, "a", 0.3))
@@ -84,7 +82,6 @@ def test_changes_are_those_proposed():
 
 
 def test_what_is_withdrawn_was_never_there():
-    """Tallies and holders are those before; its id is free again, and it can go elsewhere."""
     residents = Residents(ledger := LedgerView([instance(1, "a", 0.1)]), Roster(("a", "b")))
     overlay = Overlay(ledger)
     overlay.propose(instance(2, "a", 2.0))

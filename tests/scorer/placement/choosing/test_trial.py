@@ -22,7 +22,6 @@ IDLE = {"cpu": 0, "memory": 0}
 
 
 def small(*instances, machines=3):
-    """Idle machines of 8 cores, in two racks, with these instances."""
     return fleet(
         *(machine(f"m{n}", 8, 100, usage=IDLE, labels={"rack": str(n % 2)}) for n in range(machines)),
         instances=[{"memory": 1, **one} for one in instances],

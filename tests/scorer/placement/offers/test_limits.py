@@ -36,13 +36,11 @@ class FewInstances:
         return machines.count < self.most
 
     def limit(self, request, machines):
-        """Limit the number of instances, and those of two classes to a half."""
         yield Limit(total("instances"), self.most, self.reason)
         yield Limit(total("instances", "batch", "free"), np.full(len(machines), self.most / 2), "too many of batch")
 
 
 def found(asked, *more):
-    """Return the limits on machine a and on machine b, by measure."""
     offline = fleet(*MACHINES)
     profile = replace(PROFILE, filters=(*PROFILE.filters, *[PlacedFilter(one) for one in more]))
     ranking = rank(asked, offline.inputs(profile))
@@ -50,7 +48,6 @@ def found(asked, *more):
 
 
 def test_each_filter_names_its_limit_for_each_machine():
-    """Amounts that are asked for, maxmemory, masters and ports; nothing that is not asked for."""
     assert found(request(id="i", cpu=1)) == [{total("cpu"): 8.0}, {total("cpu"): 16.0}]
     full = request(id="i", cpu=1, memory=1e9, maxmemory=1e9, ports=(1, 2), **ROLE)
     first, second = found(full)

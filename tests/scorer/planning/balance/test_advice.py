@@ -21,7 +21,6 @@ from tests.scorer.fleets import fleet, machine
 
 
 def loaded(**cpu):
-    """Machines of 10 cores and 100 bytes by name, with these loads."""
     return [machine(name, usage={"cpu": {"mean": mean, "std": 0.5}, "memory": 20}) for name, mean in cpu.items()]
 
 

@@ -18,12 +18,10 @@ THRESHOLDS = {"high": {"cpu": 65.0}, "low": {"cpu": 45.0}}
 
 
 def usage(cpu):
-    """Of one machine with 10 cores and 100 bytes."""
     return {"usage": {"cpu": {"mean": cpu, "std": 0.2}, "memory": 5}}
 
 
 def hot(**more):
-    """One machine above the threshold with four instances, three with room."""
     machines = [machine("hot", **usage(8)), *(machine(f"cold{n}", **usage(1)) for n in range(3))]
     return fleet(
         *machines, instances=[{"id": f"i{n}", "machine": "hot", "cpu": 1, "memory": 1, **more} for n in range(4)]
@@ -31,7 +29,6 @@ def hot(**more):
 
 
 def planned(of, now_s=0.0, **more):
-    """The plan by thresholds; the rest are settings."""
     rounds, under_way = more.pop("rounds", None), UnderWay(more.pop("pending", {}))
     settings = Rebalancing(rule="thresholds", **{**THRESHOLDS, **more})
     profile = replace(load_profiles().choose("windward"), rebalance=settings)
@@ -56,11 +53,6 @@ def test_the_number_of_instances_has_a_threshold():
     assert planned(hot(), **counted | {"instances_full": 7}).steps == ()
 
 
-def test_nothing_moves_with_too_few_machines_below():
-    """There are three with room: more than two, not more than three."""
-    assert [len(planned(hot(), machines_min=most).steps) for most in (2, 3)] == [2, 0]
-
-
 def test_weights_say_what_goes_first():
     """Both resources are above; by cpu the one that uses cores goes, by memory the one that uses bytes."""
     machines = [machine("hot", usage={"cpu": 8, "memory": 80}), *(machine(f"cold{n}", **usage(1)) for n in range(3))]
@@ -78,13 +70,6 @@ def test_only_after_several_rounds():
     """With rounds remembered, the machine gives in the round after as many as the setting says."""
     rounds = Rounds(condition_of(Rebalancing(rounds_over=2), 60.0))
     assert [len(planned(hot(), 20.0 * n, rounds=rounds).steps) for n in range(3)] == [0, 0, 2]
-
-
-def test_usage_of_production_has_thresholds_of_its_own():
-    """What instances of class prod use is compared, as Koordinator's prodHighThresholds."""
-    more = {"high": {"cpu": 95.0}, "low": {"cpu": 90.0}, "prod_high": {"cpu": 25.0}, "prod_low": {"cpu": 20.0}}
-    assert "prod cpu usage" in planned(hot(priority_class="prod"), **more).steps[0].reason
-    assert planned(hot(priority_class="batch"), **more).steps == ()
 
 
 @pytest.mark.parametrize(
@@ -111,7 +96,6 @@ FRESH = np.array([True, True, True, False])
 
 
 def utilization():
-    """Four machines, the last without fresh data; memory of the third is not known."""
     found = np.full((len(RESOURCES), 4), np.nan)
     found[CPU] = 0.9, 0.5, 0.1, 0.9
     found[MEMORY] = 0.2, 0.8, np.nan, 0.2
@@ -135,7 +119,6 @@ def test_over_and_under(high, low, deviation, over, under):
 
 
 def test_the_ceiling_of_targets():
-    """The high threshold of a resource that is looked at; none where there is no threshold."""
     assert ceiling_of([CPU, MEMORY], utilization(), FRESH, {"cpu": 80}).tolist() == [0.8, np.inf]
     assert ceiling_of([CPU], utilization(), FRESH, {"cpu": 20}, True).tolist() == pytest.approx([0.7])
 

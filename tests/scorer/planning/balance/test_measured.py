@@ -17,7 +17,6 @@ DEFAULT = load_profiles().choose("windward")
 
 
 def table(name="m", at=NOW_S - 30, count=6, recent=2.0, **more):
-    """A table with the instance on a machine, its cpu measured; no daily mean unless one is given."""
     columns = {
         "at": np.array([at]), "count": np.array([count], "u2"), "recent": np.full((len(RESOURCES), 1), np.nan, "f4"),
         "variance": np.array([[0.25], [np.nan]], "f4"),
@@ -31,7 +30,6 @@ def table(name="m", at=NOW_S - 30, count=6, recent=2.0, **more):
 
 
 def scene(tables, age_s=0.0):
-    """A plan's inputs: one instance that asks 4 cores and 100 bytes, on a machine whose last sample is so old."""
     offline = fleet(
         machine("m", usage={"cpu": 5}, age_s=age_s), now=NOW_S,
         instances=[{"id": "a", "machine": "m", "cpu": 4, "memory": 100}],
@@ -42,7 +40,6 @@ def scene(tables, age_s=0.0):
 
 
 def found(tables):
-    """Cpu, its variance, memory, and whether anything was measured."""
     seen = scene(tables)
     return float(seen.usage[CPU, 0]), float(seen.variance[CPU, 0]), float(seen.usage[MEMORY, 0]), bool(seen.measured[0])
 
@@ -54,8 +51,6 @@ def found(tables):
         pytest.param([table(daily=np.nan)], 2.0, id="no day yet"),
         pytest.param([table()], 2.0, id="a writer without daily means"),
         pytest.param([table(recent=np.nan, daily=7.0)], 7.0, id="only a day"),
-        pytest.param([table(recent=1.0, at=NOW_S - 300), table(recent=3.0)], 3.0, id="of two partitions the newer"),
-        pytest.param([table(recent=3.0), table(recent=1.0, at=NOW_S - 300)], 3.0, id="in any order"),
     ],
 )
 def test_measured(tables, cpu):

@@ -30,7 +30,6 @@ def test_what_comes_on_top(shares, amount, on_top):
 
 
 def shares_of(*shares, std=0.05, allocatable=10.0):
-    """One resource; machines with these shares used."""
     row = np.array([shares])
     variance = np.full_like(row, std**2 + 0.05**2)
     return Loads.of(row, variance, np.full_like(row, allocatable), np.ones(1), limit=0.9)
@@ -45,7 +44,6 @@ def test_overload_against_samples():
 
 
 def test_a_larger_machine_counts_by_its_size():
-    """Twice the capacity at the same share is twice the overload; the mean machine is 1."""
     row = np.array([[0.95, 0.95]])
     both = Loads.of(row, np.full_like(row, 0.0025), np.array([[10.0, 20.0]]), np.ones(1), 0.9).now()
     assert both[1] == pytest.approx(2 * both[0])

@@ -22,13 +22,11 @@ def changed(**fields):
 
 
 def instance(**fields):
-    """The ledger: the instance where the proposal found it, with other fields."""
     one = Instance(id="i", machine="a", state="confirmed", amounts=(), generation=2)
     return {"i": msgspec.structs.replace(one, **fields)}
 
 
 def settled(waiting, taken, ledger, memory, now_s=NOW_S):
-    """One round of the planner with the number 7."""
     return memory.settle(waiting, taken, ledger, now_s, 600.0)
 
 
@@ -116,7 +114,6 @@ def test_what_was_acknowledged_is_done_or_declined():
 
 
 def test_what_was_withdrawn_is_counted_once():
-    """An ended proposal is not taken for an acknowledged one in the next round."""
     memory = Term(7, 60.0)
     settled([changed()], [], instance(), memory)
     assert settled([changed()], [], instance(generation=3), memory).outcomes == ("overtaken",)

@@ -34,7 +34,6 @@ def planned(machines, instances, **more):
 
 
 def moved(plan, instances):
-    """Return the instances after the moves of a plan."""
     at = {one.id: plan.machines[step.target] for one, step in zip(plan.instances, plan.steps, strict=True)}
     return [{**one, "machine": at.get(one["id"], one["machine"])} for one in instances]
 
@@ -193,7 +192,6 @@ def test_as_few_moves_as_brute_force():
 
 
 def exchanged(plan, instances):
-    """Return the instances after the exchanges of roles of a plan."""
     roles = {one.id: other.role for pair in plan.swaps for one, other in (pair[:2], pair[1::-1])}
     return [{**one, "role": roles.get(one["id"], one["role"])} for one in instances]
 
@@ -230,7 +228,6 @@ def test_with_roles_no_step_breaks_a_rule(seed):
 
 
 def racks(*counts, cpu=64.0):
-    """Return so many machines on each rack: a0, a1, b0, ..."""
     return [
         machine(f"{rack}{n}", cpu, 1000, usage=IDLE, labels={"rack": rack})
         for rack, count in zip("abcd", counts, strict=False)
@@ -239,7 +236,6 @@ def racks(*counts, cpu=64.0):
 
 
 def group(on, *rules, cluster="shop", **more):
-    """Return the members of a cluster, one on each of these machines."""
     whom = {"cluster": cluster, **more.pop("of", {})}
     ruled = [{"instances": whom, **rule} for rule in rules]
     return [

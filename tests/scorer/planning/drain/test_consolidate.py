@@ -27,7 +27,6 @@ def names(found):
 
 
 def four(load=2.0, daemons=False, **more):
-    """Machines with 1 to 4 instances of one core and 10 bytes; ``more`` is of those on the first."""
     machines = [
         machine(
             f"m{n}", 10, 1000, usage={"cpu": {"mean": load, "std": 0.2}, "memory": 100}, labels={"rack": str(n % 2)}
@@ -45,7 +44,6 @@ def four(load=2.0, daemons=False, **more):
 
 
 def pair():
-    """Two that must be near each other, one of them before the other by size, and a machine with more."""
     near = {"labels": {"app": "x"}, "affinity": [{"instances": {"app": "x"}}]}
     there = [{"id": f"i{n}", "machine": "m0", "cpu": (1 + n) / 4, "memory": 10, **near} for n in range(2)]
     more = [{"id": f"j{n}", "machine": "m1", "cpu": 1, "memory": 10} for n in range(3)]

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from scorer.ledger.record.instance import Moving, as_request, copy_with, moved_to
 from scorer.ledger.view.overlay import Overlay
-from scorer.placement.choosing.trial import Trial, place_anew
 from scorer.planner.drain import drain_result
 from scorer.planning.drain.drain import drain
 from scorer.ranking.inputs import RankingInputs
@@ -27,7 +26,6 @@ def drained(of, *machines, profile="windward", **how):
 
 
 def small(*instances, **more):
-    """A machine that goes, with these instances, and two of 8 cores that stay."""
     machines = [machine(name, 8, 100, usage=IDLE, labels={"rack": rack}) for name, rack in (("a", "1"), ("b", "2"))]
     gone = machine("gone", 32, 1000, usage={"cpu": 9, "memory": 50}, labels={"rack": "1"})
     return fleet(gone, *machines, instances=[{"machine": "gone", "memory": 1, **one} for one in instances], **more)
@@ -286,51 +284,6 @@ def test_a_drain_upholds_every_filter(data):
         for one in machines:
             assert held[one["name"]] <= max(one["capacity"]["cpu"], started[one["name"]]) + 1e-9
     assert all(one.why for one in found.blocked)
-
-
-def lost(*instances, left=2, profile="kubernetes"):
-    """Zone a is lost, with these instances; so many machines of 8 cores are left."""
-    of = fleet(
-        machine("gone", 32, 1000, usage={"cpu": 9, "memory": 50}, labels={"zone": "a"}),
-        *(machine(f"b{n}", 8, 100, usage={"cpu": 1, "memory": 5}, labels={"zone": "b"}) for n in range(left)),
-        instances=[{"machine": "gone", "memory": 1, **one} for one in instances],
-    )
-    trial = Trial(of.inputs(with_cordon(load_profiles().choose(profile))))
-    trial.cordon(["gone"])
-    found = place_anew(of.ledger.on_machine("gone"), trial, gone=True)
-    homeless = [one.instance.id for one in found if one.target is None]
-    return len(found) - len(homeless), homeless, trial
-
-
-@pytest.mark.parametrize("profile", ["kubernetes", "windward", "seed"])
-def test_instances_are_placed_on_those_that_are_left(profile):
-    placed, homeless, trial = lost({"id": "a", "cpu": 3}, {"id": "b", "cpu": 3}, {"id": "c", "cpu": 2}, profile=profile)
-    assert (placed, homeless) == (3, [])
-    assert {name: len(trial.overlay.held_on(name)) for name in ("b0", "b1", "gone")} == {"b0": 2, "b1": 1, "gone": 0}
-
-
-def test_the_largest_first_and_the_rest_is_homeless():
-    assert lost(*({"id": f"i{n}", "cpu": cpu} for n, cpu in enumerate([2, 8, 8])))[:2] == (2, ["i0"])
-
-
-def test_ports_and_clusters_are_kept_apart():
-    """A port is free once on a machine, for alike instances as well."""
-    placed, homeless, _ = lost(*({"id": f"i{n}", "cpu": 1, "ports": [7000]} for n in range(3)))
-    assert (placed, len(homeless)) == (2, 1)
-
-
-def test_a_machine_without_instances():
-    assert lost()[0] == 0
-
-
-def test_what_the_requests_said_is_upheld():
-    """Selector and anti-affinity are in the ledger; instances alike but for these are not placed as one."""
-    apart = {"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "x"}}]}
-    placed, homeless, _ = lost(
-        {"id": "free", "cpu": 1}, {"id": "bound", "cpu": 1, "selector": "zone=a"},
-        *({"id": f"i{n}", "cpu": 1, **apart} for n in range(3)),
-    )  # fmt: skip
-    assert (placed, sorted(homeless)) == (3, ["bound", "i2"])
 
 
 def test_each_line_says_what_it_asked_for():

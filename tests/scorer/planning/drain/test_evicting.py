@@ -20,12 +20,10 @@ STAYS = {"labels": {"movable": "false"}}
 
 
 def came(name, ago_s, of="batch"):
-    """An instance of one core that came so long ago."""
     return one(name, 1, 0, of, placed_ago_s=ago_s)
 
 
 def advice(*instances, machines=(), **more):
-    """What is advised of machine `m`, of 10 cores and no load beside its instances."""
     used = sum(each.get("usage", {}).get("cpu", 0) for each in instances if each["machine"] == "m")
     there = machine("m", **({"usage": {"cpu": used, "memory": 0}} | more))
     return evicting(fleet(there, *machines, instances=list(instances)).inputs(PROFILE))
@@ -62,7 +60,6 @@ def test_why_and_where_to():
 
 
 def test_what_cannot_be_relieved_is_named():
-    """Machines stay above a sum where all that is left may not be moved."""
     found = advice(one("p", 8, 5), one("b", 3, 1, "batch", **STAYS))
     assert (found.evicted, found.above, found.stay) == ((), ("m",), ("m",))
 

@@ -231,7 +231,6 @@ def test_the_score_of_a_source(case):
 
 
 def ordered(inputs):
-    """The names of a row's pods, the first to leave first."""
     names, pods = list(inputs["weights"]), inputs["pods"]
     excess = np.zeros(len(names))
     if "node_usage" in inputs:

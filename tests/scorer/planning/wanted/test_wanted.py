@@ -21,7 +21,6 @@ IDLE = {"cpu": {"mean": 1, "std": 0.2}, "memory": 5}
 
 
 def two(**more):
-    """An instance on the first of two machines of 8 cores; ``operator`` is of the first one."""
     first = machine("a", 8, 100, usage=IDLE, labels={"disk": "ssd"}, operator=more.pop("operator", {}), **more)
     there = {"id": "i", "machine": "a", "cpu": 2, "memory": 1, "labels": {"app": "x"}, "role": "replica"}
     return fleet(first, machine("b", 8, 100, usage=IDLE), instances=[there])
@@ -178,7 +177,6 @@ def test_an_instance_that_is_moving(change, step):
     ],
 )
 def test_an_instance_that_moves_to_another_size(change, step):
-    """It is as wanted when it will be so from the confirmation on."""
     of = two()
     old = of.ledger.instances["i"]
     moving = Moving("b", of.now_s, of.now_s + 60, 1, arrival(copy_with(old, amounts=(3.0, *old.amounts[1:]))))

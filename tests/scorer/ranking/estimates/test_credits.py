@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.tables.learned import Learned
-from scorer.ledger.record.instance import copy_with
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.profiles.profile import LoadModel
 from tests.scorer.fleets import STATISTICS, fleet, machine, see
@@ -147,22 +146,11 @@ def test_a_peaks_credit_is_all_or_nothing_and_no_earlier_start_gets_more(ago_s, 
     ],
 )
 def test_the_peers_models_are_all_or_nothing(model, ago_s, expected):
-    """Trimaran counts for 60 s, Koordinator for one report interval, in full and then not at all."""
     assert credit(model, placed_ago_s=ago_s) == expected
-
-
-def test_release_removes_a_credit_at_once():
-    """An instance that ended adds nothing from the next decision on."""
-    host = machine("m", usage={"cpu": 0})
-    offline = fleet(host, instances=[{"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 0}], **HOUR)
-    assert see(offline).mean[0, 0] == 4.0
-    offline.ledger.apply(copy_with(offline.ledger.instances["i"], state="released"))
-    assert see(offline).mean[0, 0] == 0.0
 
 
 @given(ago_s=st.floats(0, 5000), more_s=st.floats(0, 5000))
 def test_a_credit_only_falls_with_time(ago_s, more_s):
-    """As the window's end moves on a credit never rises, and lies between nothing and all."""
     first, later = credit("window", placed_ago_s=ago_s), credit("window", placed_ago_s=ago_s + more_s)
     assert 0 <= later <= first + 1e-9 <= 4 + 1e-9
 
@@ -204,5 +192,4 @@ def test_where_nothing_is_asked_a_report_changes_nothing():
 
 
 def with_learned(snapshot):
-    """Return the snapshot of a fleet whose instances use half of what they ask."""
     return snapshot.with_use(Learned(version=1, factors={"cpu": 0.5, "memory": 0.5}), snapshot.usages, None)

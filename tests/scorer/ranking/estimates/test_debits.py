@@ -99,7 +99,6 @@ def test_a_percentile_and_a_maximum_lose_all_while_they_show_it():
 
 
 def test_without_the_setting_nothing_is_taken_out():
-    """A profile that does not say debits sees what was measured."""
     host = machine("m", usage={"cpu": 8, "memory": 0})
     offline = fleet(host, leavers=[{"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 7200}], **HOUR)
     assert see(offline, None, LoadModel(window=3600)).mean[0, 0] == 8.0
@@ -117,7 +116,6 @@ def test_a_debit_only_fades_and_stays_between_what_was_measured_and_what_is(star
 
 
 def test_a_release_takes_effect_at_the_next_decision():
-    """The rows follow the ledger: one machine's row changes, and it is what a new look finds."""
     hosts = [machine(name, usage={"cpu": 8, "memory": 0}) for name in ("a", "b", "c")]
     running = [{"id": f"i{n}", "machine": name, "cpu": 4, "placed_ago_s": 7200} for n, name in enumerate("abc")]
     offline, kept = fleet(*hosts, instances=running, **HOUR), Tables()

@@ -6,8 +6,7 @@ from scorer.ledger.view.slots import request_record
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.explanation.explain import answer
 from scorer.ranking.profiles.profile import LoadModel
-from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
-from tests.scorer.fleets import fleet, machine, ranked, request, scores, see
+from tests.scorer.fleets import fleet, machine, ranked, request, see
 
 
 @pytest.mark.parametrize(
@@ -24,7 +23,6 @@ from tests.scorer.fleets import fleet, machine, ranked, request, scores, see
     ],
 )
 def test_what_an_instance_is_expected_to_use(estimate, asked, cpu):
-    """Base, factor, cap at the limit, default; an explicit figure wins. Requested and placed instance agree."""
     assert estimate.of_records(request_record(request(**asked)))[0, 0] == pytest.approx(cpu)
     offline = fleet(machine("m", usage={"cpu": 0}), instances=[{"id": "i", "machine": "m", "placed_ago_s": 0, **asked}])
     assert see(offline, None, LoadModel(estimate=estimate)).mean[0, 0] == pytest.approx(cpu)
@@ -58,15 +56,6 @@ def test_the_default_of_a_profile_is_not_a_part_of_what_is_asked():
     least = {"use": "least_allocated"}
     profile = {"learned": True, "estimate": {"default": {"cpu": 3.0}}, "scores": [least]}
     assert answer(ranked(offline, profile, request(memory=4))).expected_from["cpu"] == "the profile's estimate"
-
-
-def test_every_score_that_adds_the_instance_adds_what_it_is_expected_to_use():
-    """The risk of 2 cores of which half is used is that of 1; the peer's form adds the request."""
-    offline = fleet(machine("m", usage={"cpu": 5, "memory": 0}), **LEARNED)
-    half = scores(LoadVariationRisk(), offline, request(cpu=2), MODEL)
-    assert half == scores(LoadVariationRisk(), offline, request(cpu=1), LoadModel())
-    peer = LoadVariationRisk(newcomer="request")
-    assert scores(peer, offline, request(cpu=2), MODEL) == scores(peer, offline, request(cpu=2), LoadModel())
 
 
 def test_limits_never_use_it_and_the_answer_says_where_the_figure_comes_from():

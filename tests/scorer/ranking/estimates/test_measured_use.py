@@ -136,7 +136,6 @@ def test_a_tenth_of_the_machines_lies_and_knows_the_rule(chosen, most, seed):
 
 
 def test_one_owner_uses_much_honestly():
-    """Its kind is known for it, and the others are as they were."""
     kinds, use, rows, _ = made_up(3)
     true = learned_means(added({}, measured(kinds, use, rows), KINDS, 0.0))
     theirs = np.array([kind == "kind-4" for kind in kinds])
@@ -200,7 +199,6 @@ def test_what_was_seen_fades_by_half_in_a_day():
 
 
 def test_it_goes_on_after_what_was_kept(monkeypatch):
-    """Only the groups with the most instance-time are kept; the fleet always is."""
     monkeypatch.setattr(measured_use, "GROUPS_MAX", 4)
     kinds = [kind for number, kind in enumerate(KINDS) for _ in range(number + 1)]
     uses = added({}, measured(kinds, np.full(len(kinds), 0.5), np.arange(len(kinds))), KINDS, 0.0)
@@ -214,7 +212,6 @@ def test_too_few_instances_teach_nothing(instances):
 
 
 def estimate(uses):
-    """Return the estimate of a profile that learns, from cpu alone."""
     found, _ = expected(uses, "cpu")
     groups = {group: one for group, one in found.items() if group != FLEET}
     return LearnedEstimate.of_learned(
@@ -229,7 +226,6 @@ def estimate(uses):
 
 
 def cpu_of(of, request):
-    """Return the cpu that the requested instance is expected to use."""
     return float(of.of_records(request_record(request))[CPU, 0])
 
 
@@ -266,7 +262,6 @@ def test_a_placed_instance_is_expected_to_use_what_its_request_was(asked):
     ],
 )
 def test_an_instance_without_a_kind_is_like_those_that_say_the_same(said, part):
-    """The requested one, and one in the ledger; where nothing tells its kind, the fleet."""
     kinds = ["cluster=cart-*,role=master", "cluster=cart-*,role=replica", "app=shop"]
     use = np.array([0.2, 0.6, 0.9] * 40)
     of = estimate(added({}, measured(kinds * 40, use, np.arange(120) % 20), kinds, 0.0))

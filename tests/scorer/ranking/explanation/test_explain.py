@@ -24,7 +24,6 @@ def test_an_answer_for_another_machine_warns_of_that_one():
 
 @pytest.mark.parametrize("profile", sorted(PROFILES.by_name))
 def test_machines_told_together_are_told_as_one_by_one(profile):
-    """What is described of many is what is described of each, in the order asked for, the refused ones too."""
     described = [machine(f"m{n}", **({"usage": {"cpu": n, "memory": 9 * n}} if n % 3 else {})) for n in range(8)]
     offline = fleet(*described, machine("old", usage={"cpu": 1, "memory": 1}, age_s=900))
     rows = [3, 0, 8, 3, 5]
@@ -38,7 +37,6 @@ def test_machines_told_together_are_told_as_one_by_one(profile):
 
 
 def test_the_answer_has_the_terms_of_the_choice():
-    """Mean, std, credit, request, window, age, scores with raw value and weight, runners-up and warnings, as JSON."""
     offline = fleet(
         machine("a", usage={"cpu": {"mean": 2, "std": 1}, "memory": 20}, age_s=7),
         machine("b", usage={"cpu": {"mean": 6, "std": 1}, "memory": 60}),
@@ -61,7 +59,6 @@ def test_the_answer_has_the_terms_of_the_choice():
 
 
 def test_each_machine_is_told_its_place_and_what_it_lacks_to_the_best():
-    """The points by score add up to what is between the totals; a refused machine has no place."""
     machines = [machine(f"m{n}", usage={"cpu": n, "memory": 10 * n}) for n in range(1, 6)]
     answer = answer_of(ranked(fleet(*machines, machine("dark")), explain=True, cpu=1, memory=1))
     *feasible, dark = answer.machines or ()
@@ -77,7 +74,6 @@ def test_each_machine_is_told_its_place_and_what_it_lacks_to_the_best():
 
 
 def test_explain_has_every_machine_with_every_verdict():
-    """With explain each machine shows each filter's verdict with what it compared, the refused ones too."""
     answer = answer_of(ranked(mixed(), explain=True, cpu=1))
     assert len(answer.machines) == 5
     shown = {each.machine: each for each in answer.machines}
@@ -89,7 +85,6 @@ def test_explain_has_every_machine_with_every_verdict():
 
 
 def test_warnings_tell_warming_and_stale():
-    """A chosen machine that is warming, and how many others are, or have old data."""
     thin = {"cpu": {"mean": 1, "coverage": 0.2}, "memory": {"mean": 1, "coverage": 0.2}}
     offline = fleet(machine("new", usage=thin), machine("old", usage={"cpu": 1}, age_s=900))
     warnings = explain.answer(ranked(offline)).warnings
@@ -132,5 +127,4 @@ def test_no_machine_fits_is_an_answer_in_one_line():
 
 
 def test_a_request_larger_than_any_machine_says_so():
-    """More than any machine has is told from full machines."""
     assert explain.summary(ranked(mixed(), cpu=1000)) == "0/5 feasible: 3 cpu larger than the machine, 2 stale"

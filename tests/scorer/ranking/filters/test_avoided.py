@@ -14,12 +14,7 @@ from scorer.ledger.record.instance import copy_with
 from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.placement.choosing.trial import Trial
 from scorer.placement.offers.placement import expected_change
-from scorer.planning.balance.by_overload import rebalance
-from scorer.planning.drain.drain import drain
-from scorer.planning.room import room
-from scorer.planning.wanted.wanted import compare
 from scorer.ranking.filters.affinity import AntiAffinity
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.effort import examples
@@ -31,7 +26,6 @@ CART = {"cpu": 1, "memory": 1, "labels": {"app": "cart"}}
 
 
 def never_beside(topology="machine", **whom):
-    """Return the rule of an instance that avoids others."""
     return [{"instances": whom or {"app": "cart"}, "topology": topology}]
 
 
@@ -53,7 +47,6 @@ def never_beside(topology="machine", **whom):
     ],
 )
 def test_who_is_kept_away(rule, asked, expected):
-    """By machine and by label, whom the rule says: all that it says of them must hold."""
     machines = [machine(name, labels={"rack": rack}) for name, rack in (("a", "1"), ("b", "1"), ("c", "2"))]
     instances = [{"id": "db", "machine": "a", "anti_affinity": rule}]
     assert passes(AntiAffinity(), *machines, machine("d"), instances=instances, **asked) == expected
@@ -81,20 +74,7 @@ def test_a_rule_may_allow_others(others, labels, carts, expected):
     assert passes(AntiAffinity(), *machines, machine("d"), instances=there, **asked) == expected
 
 
-RACKS, FREE = 3, 4
-ASKED = st.fixed_dictionaries(
-    {"count": st.integers(1, 4), "most": st.integers(1, 4), "by": st.sampled_from(["rack", "machine"])}
-)
-
-
-def test_as_many_as_allowed_are_placed_at_once():
-    """Two on each of three machines: the batch counts its own members, up to the limit and not beyond."""
-    scorer = Scorer(fleet(*(machine(f"m{n}", 99, 999, usage=IDLE) for n in range(3))))
-    rule = [{"instances": {"cluster": "shop"}, "others": 1}]
-    query = {"cpu": 0.1, "memory": 1, "cluster": "shop"}
-    found = [one["machine"] for one in scorer.ask("place", id="q", count=6, **query, anti_affinity=rule)["placed"]]
-    assert sorted(found) == ["m0", "m0", "m1", "m1", "m2", "m2"]
-    assert scorer.ask("place", id="r", **query)["reason"] == "0/3 feasible: 3 near instances that avoid it"
+RACKS = 3
 
 
 @pytest.mark.parametrize(
@@ -121,37 +101,7 @@ def test_a_moving_member_is_one(limit, members, to, placed):
     assert len(scorer.ask("place", id="new", count=1, **query, anti_affinity=rule)["placed"]) == placed
 
 
-@settings(max_examples=examples(60, 600))
-@given(asked=st.lists(ASKED, min_size=1, max_size=8), moved=st.integers(0, 9))
-def test_no_placement_puts_a_domain_over(asked, moved):
-    """By rack and by machine, one after the other and several at once, with and without rules, after a move, too."""
-    racks = [{"rack": f"r{n % RACKS}"} for n in range(2 * RACKS)]
-    scorer = Scorer(fleet(*(machine(f"m{n}", 99, 999, usage=IDLE, labels=rack) for n, rack in enumerate(racks))))
-    placed = {}
-    for number, one in enumerate(asked):
-        rule = [{"instances": {"cluster": "shop"}, "topology": one["by"], "others": one["most"] - 1}]
-        query = {"id": f"q{number}", "cpu": 0.1, "memory": 1, "cluster": "shop", "count": one["count"]}
-        answer = scorer.ask("place", **query, anti_affinity=rule if one["most"] < FREE else [])
-        for each in answer["placed"]:
-            placed[each["id"]] = each["machine"], one["by"], one["most"]
-        _none_over(placed)
-    if placed:
-        some = sorted(placed)[moved % len(placed)]
-        scorer.ask("confirm", id=some)
-        placed[some] = scorer.ask("update", id=some, machine="")["machine"], *placed[some][1:]
-        _none_over(placed)
-
-
-def _none_over(placed):
-    def near(of, by):
-        return of if by == "machine" else f"r{int(of[1:]) % RACKS}"
-
-    for machine_, by, most in placed.values():
-        assert most == FREE or sum(near(other, by) == near(machine_, by) for other, _, _ in placed.values()) <= most
-
-
 def test_the_reason_says_whose_rule_it_is():
-    """The new one's own, or that of the instance there."""
     there = [
         {"id": "db", "machine": "a", "anti_affinity": never_beside()},
         {"id": "other", "machine": "b", "labels": {"app": "db"}},
@@ -175,7 +125,6 @@ def shop(topology="machine"):
 
 @pytest.mark.parametrize(("topology", "allowed"), [("machine", {"m1", "m2"}), ("rack", {"m2"})])
 def test_every_query_upholds_it(topology, allowed):
-    """Of one instance, of many alike and unlike, of a move, of room; what is no cart goes there as before."""
     scorer = shop(topology)
     assert {one["machine"] for one in scorer.ask("rank", **CART)["candidates"]} == allowed
     assert scorer.ask("place", id="one", **CART)["machine"] in allowed
@@ -191,34 +140,6 @@ def test_every_query_upholds_it(topology, allowed):
     assert scorer.ask("place", id="other", cpu=0.1, labels={"app": "other"}, machine="m0")["machine"] == "m0"
     steps = scorer.ask("plan", instances=[{"id": "planned", **CART}])["steps"]
     assert {one["target"] for one in steps} <= allowed
-
-
-def test_a_rule_in_the_same_batch_binds():
-    of = fleet(machine("a", usage={"cpu": 0, "memory": 0}), machine("b", usage={"cpu": 9, "memory": 9}))
-    trial = Trial(of.inputs(PROFILES.choose("kubernetes")))
-    trial.propose(request(id="db", cpu=1, anti_affinity=never_beside()), "a", "db")
-    assert trial.best(request(**CART)).machine == "b"
-    assert room(request(**CART), trial).copies[0] == 0
-    trial.leave("db")
-    assert trial.best(request(**CART)).machine == "a"
-
-
-def test_plans_of_moves_uphold_it():
-    """Of a drain, of a rebalance, and of wanted instances: the idle machine has the one that avoids what moves."""
-    hot = machine("hot", 10, 100, usage={"cpu": {"mean": 9.4, "std": 0.5}, "memory": 20})
-    idle = [
-        machine(name, 10, 100, usage={"cpu": {"mean": 1 + n, "std": 0.5}, "memory": 2}) for n, name in enumerate("ab")
-    ]
-    carts = [{"id": f"i{n}", "machine": "hot", **CART, "cpu": 1 + n / 2} for n in range(4)]
-    db = {"id": "db", "machine": "a", "cpu": 0.1, "memory": 1, "anti_affinity": never_beside()}
-    inputs = fleet(hot, *idle, instances=[*carts, db]).inputs(PROFILES.choose("windward"))
-    targets = [one.target for one in drain(["hot"], inputs).found]
-    assert set(targets) <= {"b", None}
-    assert "b" in targets
-    plan = rebalance(inputs)
-    assert {plan.machines[step.target] for step in plan.steps} == {"b"}
-    wanted = compare([request(**CART, id="new")], inputs)
-    assert [one.target for one in wanted.steps] == ["b"]
 
 
 def test_the_script_is_told_where_the_rule_is_beyond_one_machine():
@@ -258,8 +179,6 @@ def brief(*several):
 @settings(max_examples=examples(60, 600), deadline=None)
 @given(STEPS, STEPS)
 def test_the_rules_are_those_of_the_instances(steps, more):
-    """Whatever came, changed and left, one at a time, together, or only proposed."""
-
     def record(number, on, rule, live):
         one = instance_of(request(id=f"i{number}", anti_affinity=rule), on, 0.0)
         return one if live else copy_with(one, state="released", ended_at=1.0)

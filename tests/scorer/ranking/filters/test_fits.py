@@ -30,7 +30,6 @@ from tests.scorer.fleets import BUSY, IDLE, allowed, fleet, machine, passes, ran
     ],
 )
 def test_fits(name, asked, plugin, expected):
-    """A machine takes what allocatable leaves beside the larger of promised and used."""
     machines = [
         machine("idle", usage=IDLE),
         machine("promised", usage=IDLE),
@@ -61,7 +60,6 @@ def test_instances_without_an_amount_count_the_default(basis):
 
 
 def test_fits_says_what_is_short():
-    """Too large for the machine, promised, used or both, unknown: each in its own words."""
     machines = [machine("small", 1, usage=IDLE), machine("idle", usage=IDLE), machine("full", usage=BUSY),
                 machine("both", usage=BUSY), machine("dark")]  # fmt: skip
     promised = [{"id": name, "machine": name, "cpu": 9.5} for name in ("idle", "both")]
@@ -77,7 +75,6 @@ TWO = RatioWhere("pool=dense", {"cpu": 2.0})
 
 
 def fits(plugin, cpu, promised, used=1.0, **of):
-    """Say whether an instance fits on a machine of 10 cores, with so much promised and used."""
     host = machine("m", usage={"cpu": used, "memory": 0}, **of)
     there = [{"id": "i", "machine": "m", "cpu": promised, "placed_ago_s": 9000}]
     return allowed(plugin, fleet(host, instances=there), request(cpu=cpu))["m"]
@@ -102,7 +99,6 @@ def fits(plugin, cpu, promised, used=1.0, **of):
     ],
 )
 def test_promises_go_to_allocatable_times_the_ratio(what, plugin, of, most):
-    """Exactly so far, in the filter as in the limit that the ledger upholds."""
     assert fits(plugin, most - 4, 4, **of), what
     assert not fits(plugin, most - 4 + 0.001, 4, **of), what
     if not plugin.ratio_where:
@@ -130,7 +126,6 @@ def test_the_load_is_not_moved_by_the_ratio():
 
 @given(ratio=st.floats(0.1, 5), promised=st.floats(0, 20), asked=st.floats(0.01, 20))
 def test_a_larger_ratio_never_refuses_more(ratio, promised, asked):
-    """What fits under a ratio fits under a larger one."""
     if fits(Fits(ratio={"cpu": ratio}), asked, promised):
         assert fits(Fits(ratio={"cpu": min(ratio * 1.5, 100.0)}), asked, promised)
 

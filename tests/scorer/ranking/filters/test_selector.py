@@ -102,7 +102,6 @@ REFUSED = [
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_a_selector_that_cannot_be_parsed_is_named(text):
-    """The error names the field and the part that cannot be read."""
     with pytest.raises(InvalidRequest, match="selector: cannot read"):
         parse_selector(text)
 
@@ -122,7 +121,6 @@ def test_a_long_selector_is_refused_at_once(text):
 
 
 def test_what_cannot_be_read_is_shown_in_part():
-    """The message holds the beginning of the text, not all of it."""
     with pytest.raises(InvalidRequest, match=r"selector: cannot read '\(\(") as refused:
         parse_selector("(" * 10_000)
     assert len(str(refused.value)) < 250
@@ -130,7 +128,6 @@ def test_what_cannot_be_read_is_shown_in_part():
 
 
 def test_requirements_are_counted_over_all_selectors_of_a_request():
-    """Many preferences with many requirements each are refused, naming how many there are."""
     preference = Preference(",".join(f"!a{number}" for number in range(100)))
     with pytest.raises(InvalidRequest, match=f"prefer: 200 requirements in all selectors, at most {REQUIREMENTS_MAX}"):
         check_selectors(Request(prefer=(preference, preference)))

@@ -76,13 +76,11 @@ def test_fresh(age_s, interval_s, skew_s, fresh):
 
 
 def test_fresh_tells_silent_from_stale():
-    """A machine that never sent anything is without data, not stale."""
     one, other = machine("never"), machine("old", usage=IDLE, age_s=900)
     assert why(Fresh(), one, other, machine("new", usage=IDLE)) == ["without data", "stale"]
 
 
 def test_a_named_machine_is_the_only_one():
-    """Also a cordoned one, as far as this filter goes; a name without a machine leaves none."""
     machines = [machine("a", operator={"cordon": True}), machine("b")]
     assert passes(MachineName(), *machines, machine="a") == "a"
     assert passes(MachineName(), *machines, machine="nowhere") == ""
@@ -103,14 +101,12 @@ def test_masters_of_one_cluster(there, total, passed):
 
 
 def test_sum_of_maxmemory():
-    """The sum of maxmemory with the requested instance's stays within the share of memory."""
     taken = [{"id": "i", "machine": "a", "maxmemory": 50}]
     assert passes(Maxmemory(share=0.8), machine("a"), machine("b"), instances=taken, maxmemory=30) == "a b"
     assert passes(Maxmemory(share=0.8), machine("a"), machine("b"), instances=taken, maxmemory=31) == "b"
 
 
 def test_memory_pressure_goes_by_the_shortest_window():
-    """A machine that ran full within minutes is refused although its hour is quiet."""
     windows = {"300": {"memory": 98}, "3600": {"memory": 40}}
     assert passes(MemoryPressure(available_min=0.05), machine("m", windows=windows), machine("ok", usage=IDLE)) == "ok"
     only = MemoryPressure(available_min=0.05, best_effort_only=True)
@@ -119,7 +115,6 @@ def test_memory_pressure_goes_by_the_shortest_window():
 
 
 def test_ports_are_used_once():
-    """A machine where any of the ports is taken does not take the requested instance."""
     taken = [{"id": "i", "machine": "a", "ports": [6379]}]
     assert passes(Ports(), machine("a"), machine("b"), instances=taken, ports=[6380, 6379]) == "b"
     assert passes(Ports(), machine("a"), machine("b"), instances=taken) == "a b"

@@ -47,7 +47,6 @@ def test_the_default_goes_by_expected_overload_with_what_is_learned_and_without_
 
 
 def test_a_users_file_joins_or_replaces(tmp_path):
-    """A file is a profile by its name; a built-in name is replaced; a directory brings all its files."""
     (tmp_path / "mine.toml").write_text(GOOD)
     (tmp_path / "seed.toml").write_text("description = 'ours'")
     profiles = load_profiles([tmp_path], default="mine")
@@ -63,7 +62,6 @@ def test_a_users_file_joins_or_replaces(tmp_path):
 
 
 def test_a_bad_file_replaces_nothing(tmp_path):
-    """Reading is all or nothing: the profiles that were read before stay whole."""
     (tmp_path / "mine.toml").write_text(GOOD)
     running = load_profiles([tmp_path])
     (tmp_path / "mine.toml").write_text(GOOD.replace("weight = 3", "weight = -3"))
@@ -75,7 +73,6 @@ def test_a_bad_file_replaces_nothing(tmp_path):
 
 
 def test_processes_with_the_same_profiles_are_told_by_a_digest(tmp_path):
-    """Wherever the files are; another text, name, file or default is another digest."""
     for folder, text in (("a", "stale_s = 60\n"), ("b", "stale_s = 60\n"), ("c", "stale_s = 90\n")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "mine.toml").write_text(text)

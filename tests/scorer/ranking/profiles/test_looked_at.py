@@ -46,7 +46,6 @@ def small(profile):
 
 
 def of_file(params, tmp_path):
-    """Rank the machines of a file, as the command does."""
     mine, query = tmp_path / "bare.toml", tmp_path / "query.json"
     mine.write_text(BARE)
     query.write_bytes(msgspec.json.encode(params))
@@ -66,7 +65,6 @@ PATHS = {
 
 @pytest.mark.parametrize("field", DEMANDS)
 def test_it_is_refused(field):
-    """On every path, naming the field, the profile and the filter; a profile with the filter answers."""
     name, value = ASKED[field]
     asked = {"cpu": 1, "profile": "bare", field: value}
     for path in PATHS.values():
@@ -90,7 +88,6 @@ def test_a_move_is_refused():
 
 
 def test_a_plan_leaves_the_instance_where_it_is():
-    """It gets no machine, one by one and together, and the reason; another one of the same plan does."""
     of = fleet(*(machine(name, usage={"cpu": 1, "memory": 1}) for name in "ab"))
     trial = Trial(of.inputs(bare()))
     asked = request(cpu=1, ports=[80])
@@ -104,7 +101,6 @@ def test_a_plan_leaves_the_instance_where_it_is():
 
 
 def test_the_profiles_here_look_at_all_demands():
-    """None of those built in refuses a request for lack of a filter."""
     for profile in load_profiles().by_name.values():
         assert not set(profile.ignores) & set(DEMANDS), profile.name
 
@@ -124,7 +120,6 @@ def test_a_filter_of_another_package_may_look_at_it():
 
 
 def test_the_command_tells_what_is_not_looked_at(tmp_path, capsys):
-    """One line a field; what is refused and what is only not looked at."""
     mine = tmp_path / "mine.toml"
     mine.write_text(BARE)
     assert command.main(["check", str(mine)], {}) == 0
@@ -141,5 +136,4 @@ def test_the_command_rank_refuses_it_too(tmp_path):
 
 
 def test_only_fields_that_there_are():
-    """What plugins say that they look at are fields of a request."""
     assert set(bare().ignores) <= set(Request.__struct_fields__)

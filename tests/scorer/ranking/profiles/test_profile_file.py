@@ -25,7 +25,6 @@ from scorer.ranking.scores.target_load_packing import TargetLoadPacking
 
 
 def test_a_profile_is_read_with_every_sight_of_its_own():
-    """Window, credits and estimate of the profile hold unless a filter or score brings its own."""
     profile = parse_profile(GOOD, "mine")
     assert [each.filter.name for each in profile.filters] == ["fresh", "usage_threshold"]
     assert profile.filters[0].load_model is None
@@ -65,6 +64,7 @@ def test_a_profile_has_at_most_32_scores():
         ('"longest-covered"', "-5", 1, "window: expected a length in seconds"),
         ('"longest-covered"', '"1y"', 1, "window: no such choice: '1y'"),
         ('credits = "window"', 'credits = "generous"', 2, "credits: no such choice: 'generous'"),
+        ('credits = "window"', 'ties = "random"', 2, "ties: no such choice: 'random'; there are name, draw"),
         ('"min-max"', '"minmax"', 18, "scores[1].normalise: no such choice: 'minmax'"),
         ('credits = "window"', "colour = 1", 2, "colour: no such setting; there are description"),
         ('credits = "window"', 'mean_of = "instances"', 2, "mean_of: this setting is gone: a machine's mean is"),
@@ -79,7 +79,6 @@ def test_a_profile_has_at_most_32_scores():
     ],
 )
 def test_an_error_names_file_line_and_field(old, new, line, message):
-    """One line that says where in which file what is wrong."""
     with pytest.raises(ProfileError) as caught:
         parse_profile(GOOD.replace(old, new, 1), "mine", "mine.toml")
     text = str(caught.value)
@@ -89,7 +88,6 @@ def test_an_error_names_file_line_and_field(old, new, line, message):
 
 
 def test_lines_of_inline_and_dotted_keys():
-    """The line of a key is found in plain, dotted and nested tables."""
     text = "a = 1\n[b]\nc.d = 2\n[[e]]\nf = 1\n[e.g]\nh = 1\n[[e]]\nf = 2"
     assert [
         locate(text, path) for path in ((), ("a",), ("b", "c"), ("e", 0, "f"), ("e", 0, "g", "h"), ("e", 1, "f"))
@@ -129,7 +127,6 @@ def test_a_profile_that_an_earlier_version_showed_is_read():
 
 
 def test_effective_settings_are_complete():
-    """What is shown of a profile holds every setting in force, defaults included."""
     shown = parse_profile(GOOD, "mine").effective()
     assert shown["filters"][0] == {"use": "fresh", "age_s_max": 60.0, "intervals_max": 3.0}
     assert shown["filters"][1]["window"] == 300
@@ -168,7 +165,6 @@ def test_effective_settings_are_complete():
     ],
 )
 def test_a_wrong_value_is_named(lines, message):
-    """The error has the field, its value and what is expected."""
     with pytest.raises(ProfileError) as error:
         parse_profile(f"[rebalance]\n{lines}\n", "mine")
     assert message in str(error.value)
@@ -182,7 +178,6 @@ def test_what_is_shown_is_read_back(name):
 
 
 def test_what_is_given_replaces():
-    """One setting at a time; another rule does not keep the thresholds of the rule before."""
     koordinator = built_in_profiles()["koordinator"].rebalance
     assert koordinator.with_given({"moves_max": 3}) == koordinator.with_given({}).with_given({"moves_max": 3})
     assert koordinator.with_given({"moves_max": 3}).high == koordinator.high
@@ -193,7 +188,6 @@ def test_what_is_given_replaces():
 
 
 def test_the_limit_of_an_hour():
-    """A part of the instances, ten in a small fleet, none at 0."""
     assert Rebalancing().in_hour(100_000) == 500
     assert Rebalancing().in_hour(20) == 10
     assert Rebalancing(hour_max=0).in_hour(20) is None

@@ -39,7 +39,6 @@ def growth(load, std, added, **how):
     ],
 )
 def test_the_growth_is_that_of_the_formula(what, load, std, asked, how):
-    """Score and explanation are those of the normal distribution, whatever the settings."""
     offline = fleet(machine("m", usage={"cpu": {"mean": 10 * load, "std": 10 * std}, "memory": 0}))
     plugin = ExpectedOverload(weights={"cpu": 1.0}, evenness=0.0, **how)
     expected = growth(load, std, asked / 10, **how)
@@ -63,14 +62,6 @@ def test_far_from_the_limit_the_even_fleet_is_preferred_and_near_it_the_cool_mac
         ExpectedOverload(), fleet(machine("restless", usage=restless), machine("steady", usage=steady)), request(cpu=1)
     )
     assert found["steady"] > found["restless"]
-
-
-def test_the_instance_counts_by_its_expected_usage_and_not_by_its_request():
-    """An explicit figure stands for the request; expected to use nothing it changes nothing."""
-    offline = fleet(machine("m", usage={"cpu": 8, "memory": 0}))
-    asked = scores(ExpectedOverload(), offline, request(cpu=2, expected={"cpu": 0.5}))
-    assert asked == scores(ExpectedOverload(), offline, request(cpu=0.5))
-    assert scores(ExpectedOverload(), offline, request(cpu=2, expected={"cpu": 0})) == {"m": 75.0}
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ SILENT = machine("silent", capacity={"cpu": 8, "memory": 50e9}, usage={})
     ],
 )
 def test_values(value, roomy, small):
-    """The amount told is the expression's, in base units; what is not finite is not known."""
     found = score_told(fleet(ROOMY, SMALL), {"use": "expression", "weight": 1, "value": value})
     assert {name: each["amount"] for name, each in found.items()} == {"roomy": roomy, "small": small}
 
@@ -41,7 +40,6 @@ def test_the_largest_scores_100_and_the_others_their_share():
 
 
 def test_the_maximum_is_read_however_it_is_written():
-    """The rows have the maxima that an expression names."""
     assert raw_maxima("max.cpu") == raw_maxima("max .cpu") == {"roomy": 7.0, "small": 3.0}
 
 
@@ -73,7 +71,6 @@ def raw_maxima(value):
     ],
 )
 def test_what_is_no_expression(value, why):
-    """A profile with it is refused when it is read, and the message has the part that is wrong."""
     with pytest.raises(ValueError, match="value: ") as refused:
         Expression(value=value)
     assert why in str(refused.value)

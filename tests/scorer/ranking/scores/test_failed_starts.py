@@ -44,7 +44,6 @@ def test_the_next_start_is_elsewhere(profile):
 
 
 def test_ten_failed_starts_meet_all_machines():
-    """Placed and released, as a deployer does; shown by `machines`, in the answer of `rank`, and counted."""
     scorer = Scorer()
     seen = []
     for number in range(10):
@@ -58,8 +57,9 @@ def test_ten_failed_starts_meet_all_machines():
     term = scorer.ask("rank", cpu=1)["candidates"][0]["scores"]["failed_starts"]
     assert term["failed"] == 2.0
     assert scorer.metrics.failed_starts._value.get() == 10
-    scorer.ask("place", id="good", cpu=1)
-    scorer.ask("release", id="good")
+    for name, ended in (("good", {}), ("tried", {"failed": True, "dry_run": True})):
+        scorer.ask("place", id=name, cpu=1)
+        scorer.ask("release", id=name, **ended)
     assert scorer.metrics.failed_starts._value.get() == 10
 
 

@@ -20,7 +20,6 @@ LOW_RISK = "trimaran_low_risk_overcommitment"
 
 
 def parts(inputs, unit):
-    """Return what is on a machine, and the requested instance, that together make a row's totals."""
     name = inputs["resource"]
     requests, limits = inputs["node_request_minus_pod"], inputs["node_limit_minus_pod"]
     more = (inputs["node_request"] - requests, inputs["node_limit"] - limits)
@@ -66,7 +65,6 @@ def test_the_load_is_judged_under_the_condition_that_it_keeps_below_the_limit(ro
 
 @pytest.mark.parametrize("row", cases(LOW_RISK, "score"), ids=by_name)
 def test_low_risk_overcommitment_as_trimaran(row):
-    """The score from metrics, the instances on the machine and the requested instance equals the peer's."""
     inputs = row["inputs"]
     cpu = inputs["machine"]["allocatable"]["cpu_millicores"] / 1000
     memory = inputs["machine"]["allocatable"]["memory_bytes"]

@@ -52,7 +52,6 @@ def test_the_default_keeps_a_cluster_apart(usage, full, chosen):
 
 
 def test_instances_of_a_cluster_spread():
-    """A machine with one of the cluster scores less; another cluster does not count."""
     assert scores(Spread(), small_fleet(), request(cluster="c")) == {"a": 0, "b": 100}
     assert scores(Spread(), small_fleet(), request(cluster="other")) == {"a": 100, "b": 100}
 
@@ -95,13 +94,11 @@ def test_data_that_is_there_scores():
 
 
 def test_preferred_labels_score_by_their_weight():
-    """The weights of the selectors that match, as a share of all; in whole points where the setting says so."""
     prefer = request(prefer=[{"selector": "disk=ssd", "weight": 3}, {"selector": "rack", "weight": 1}])
     assert scores(MachinePreference(), small_fleet(), prefer) == {"a": 100, "b": pytest.approx(100 / 3)}
     assert scores(MachinePreference(rounding=True), small_fleet(), prefer)["b"] == 33
 
 
 def test_a_taint_to_avoid_costs_unless_it_is_tolerated():
-    """The machine with it scores nothing; a toleration makes both equal."""
     assert scores(TaintPreference(), small_fleet()) == {"a": 0, "b": 100}
     assert scores(TaintPreference(), small_fleet(), request(tolerations=[{"key": "old"}])) == {"a": 100, "b": 100}

@@ -50,7 +50,6 @@ def pod(containers, overhead):
 
 @pytest.mark.parametrize("row", [row for row in cases(PACKING, "score") if row["name"] not in NOT_COVERED], ids=by_name)
 def test_target_load_packing_as_trimaran(row):
-    """The score with predicted requested instance and recently bound instances equals the peer's."""
     inputs, parameters = row["inputs"], row["inputs"]["params"]
     capacity = inputs["machine"]["capacity"]
     cpu, memory = capacity["cpu_millicores"] / 1000, capacity["memory_bytes"]
@@ -79,7 +78,6 @@ def test_target_load_packing_as_trimaran(row):
 
 @pytest.mark.parametrize("row", cases("seed_examples", "tlp"), ids=by_name)
 def test_the_studys_target_load_example(row):
-    """The study's three machines score 75, 100 and 25 at a target of one half."""
     inputs = row["inputs"]
     capacity = inputs["capacity_millicores"] / 1000
     offline = fleet(machine(cpu=capacity, usage={"cpu": inputs["used_percent"] * capacity / 100}))
@@ -107,7 +105,6 @@ def test_a_half_stays_a_half_whatever_the_unit():
 
 
 def test_any_resource_may_be_the_target():
-    """The study wanted memory as the target; the same formula serves it."""
     offline = fleet(machine("half", usage={"cpu": 9, "memory": 50}), machine("empty", usage={"cpu": 0, "memory": 0}))
     found = scores(TargetLoadPacking(target=0.5, resource="memory"), offline)
     assert found == {"half": pytest.approx(100), "empty": pytest.approx(50)}

@@ -14,7 +14,6 @@ from tests.scorer.rpc.test_results import Model, Scorer
 
 
 def scorer_with(**request):
-    """Return a scorer with the instance a, of this request, confirmed on m0; m1 is a little busier, m2 has no room."""
     found = Scorer(
         fleet(
             machine("m0", 8, usage={"cpu": 0.5, "memory": 1}, labels={"disk": "ssd"}),

@@ -12,7 +12,6 @@ WINDOWS = [300, 3600]
 
 
 def load(name, recent, mean, std=1.0, **more):
-    """A machine of 10 cores with this CPU in the last minutes and in the hour."""
     windows = {"300": {"cpu": {"mean": recent, "std": std}}, "3600": {"cpu": {"mean": mean, "std": std}}}
     return machine(name, windows=windows, **more)
 
@@ -50,7 +49,6 @@ def test_the_hottest_come_first():
 
 
 def test_what_heats_a_machine():
-    """Instances come by measured use; what no current report of the ledger's instances has is the rest."""
     hot, rising, falling, calm = answer().machines
     assert [(one.id, one.cpu) for one in rising.instances] == [("large", 4.0), ("small", 0.5)]
     assert rising.other == pytest.approx(2.5)
@@ -60,7 +58,6 @@ def test_what_heats_a_machine():
 
 
 def test_what_is_asked():
-    """Limit, time and number are the caller's; a limit or a number out of range is refused."""
     plain, high, soon = answer(top=2), answer(limit=0.95), answer(within_s=300)
     assert [row.machine for row in plain.machines] == ["hot", "rising"]
     assert high.machines[1].chance < plain.machines[1].chance
@@ -71,14 +68,12 @@ def test_what_is_asked():
 
 
 def test_no_machine():
-    """A fleet without machines, or without data, has an empty list."""
     for offline in (fleet(), fleet(machine())):
         found = risk({}, offline.inputs(PROFILES.choose("windward")))
         assert (found.total, found.machines) == (0, [])
 
 
 def test_the_table():
-    """A line names the machine, its chance, its load, the trend and what heats it; the last line says of what."""
     lines = soon_hot(answer(), Screen(200)).splitlines()
     line = next(each for each in lines if each.startswith("rising"))
     assert line.split()[2:6] == ["70%", "60%", "10%", "+10%"]

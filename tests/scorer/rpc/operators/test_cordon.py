@@ -13,7 +13,6 @@ from tests.scorer.rpc.test_results import Scorer
 
 @pytest.fixture
 def scorer():
-    """Two machines in one rack and one in another."""
     racks = {"a1": "r1", "a2": "r1", "b1": "r2"}
     return Scorer(fleet(*(machine(name, usage={"cpu": 1}, labels={"rack": rack}) for name, rack in racks.items())))
 
