@@ -14,6 +14,8 @@ It wrapped when it has 32 bits and rose by less than half of their range: then t
 new value is a possible rise, and at most half of its old value. Anything else is no reading.
 """
 
+from collections.abc import Mapping
+
 COUNTED_LATE_S = 1.0
 """Some drivers count once a second, so an interval may hold so much more."""
 TIMING = 1.1
@@ -60,3 +62,14 @@ def rise_of(before: float, now: float, most: float, *, wraps_at: float = 0.0, re
             return None
         rise = now
     return rise if rise <= most else None
+
+
+def rises(before: Mapping[str, float], now: Mapping[str, float], most: float) -> dict[str, float]:
+    """Return the rises of the counters that were read both times; raises ImpossibleRiseError."""
+    found = {}
+    for name in now.keys() & before.keys():
+        rise = rise_of(before[name], now[name], most, wraps_at=BITS_32, resets=False)
+        if rise is None:
+            raise ImpossibleRiseError(f"{name}: {before[name]}, then {now[name]}; at most {most:.6g} more")
+        found[name] = rise
+    return found

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import psutil
 
 from streams.agent.collectors.base import Collector, Reading
-from streams.agent.rises import BITS_32, ImpossibleRiseError, NoReadingError, allowed_s, rise_of
+from streams.agent.rises import NoReadingError, allowed_s, rises
 
 SYSFS = Path("/sys/block")
 _REMOVABLE = ("sr", "fd")
@@ -67,15 +67,8 @@ class Disk(Collector):
             raise NoReadingError("no physical disk is in /proc/diskstats, or disk_exclude names all")
         if before is None or elapsed_s <= 0:
             return None
-        most = allowed_s(elapsed_s) * 1000
-        busiest = None
-        for name, count in now.items():
-            if name in before:
-                rise = rise_of(before[name], count, most, wraps_at=BITS_32, resets=False)
-                if rise is None:
-                    raise ImpossibleRiseError(f"{name}: {before[name]} ms busy, then {count}, in {elapsed_s:.3g} s")
-                busiest = max(rise, busiest or 0.0)
-        return None if busiest is None else Reading(min(busiest / (elapsed_s * 1000), 1.0), 1.0)
+        busy_ms = rises(before, now, allowed_s(elapsed_s) * 1000).values()
+        return Reading(min(max(busy_ms) / (elapsed_s * 1000), 1.0), 1.0) if busy_ms else None
 
 
 class DiskLine(NamedTuple):

@@ -11,7 +11,7 @@ import psutil
 
 from schemas.messages.sample import interfaces_said
 from streams.agent.collectors.base import Collector, Reading, text_of
-from streams.agent.rises import BITS_32, LINK_MAX, ImpossibleRiseError, NoReadingError, allowed_s, rise_of
+from streams.agent.rises import LINK_MAX, ImpossibleRiseError, NoReadingError, allowed_s, rises
 
 SYSFS = Path("/sys/class/net")
 LINKS_TTL_S = 60.0
@@ -112,22 +112,11 @@ class Nic(Collector):
         if before is None or elapsed_s <= 0:
             return None
         most = (now.capacity or LINK_MAX) * allowed_s(elapsed_s)
-        ways = [_risen(before.received, now.received, most), _risen(before.sent, now.sent, most)]
+        pairs = ((before.received, now.received), (before.sent, now.sent))
+        ways = [sum(rises(earlier, later, most).values()) for earlier, later in pairs]
         if max(ways) > most:
             raise ImpossibleRiseError(f"{max(ways):.6g} bytes in {elapsed_s:.3g} s over {now.capacity:.6g} bytes/s")
         return Reading(max(ways) / elapsed_s, now.capacity)
-
-
-def _risen(before: Mapping[str, int], now: Mapping[str, int], most: float) -> float:
-    """Return the summed rises of interfaces that were read both times; raises ImpossibleRiseError."""
-    total = 0.0
-    for name, count in now.items():
-        if name in before:
-            rise = rise_of(before[name], count, most, wraps_at=BITS_32, resets=False)
-            if rise is None:
-                raise ImpossibleRiseError(f"{name}: {before[name]} bytes, then {count}; at most {most:.6g} more")
-            total += rise
-    return total
 
 
 def choose(links: Iterable[Link], include: re.Pattern[str] | None, exclude: re.Pattern[str] | None) -> list[Link]:
