@@ -84,7 +84,9 @@ def read_identity(environ: Mapping[str, str]) -> Identity:
     host = host_id(machine_id_text)
     state = Path(path) if (path := environ.get("STATE_DIRECTORY", "").partition(":")[0]) else None
     kept = _kept(state / STATE_FILE) if state else None
-    if kept is None and _is_random(socket.gethostname()):
+    physical = any((link / "device").exists() for link in SYSFS.iterdir()) if SYSFS.is_dir() else False
+    mounts, groups = text_of(PROC / "mountinfo"), text_of(PROC / "cgroup")
+    if kept is None and has_random_name(socket.gethostname(), mounts, groups, physical=physical):
         return Identity(socket.gethostname(), "container", host, RANDOM)
     try:
         full_name = host_name(socket.getfqdn()) or socket.gethostname()  # /etc/hosts may begin with localhost
@@ -94,11 +96,6 @@ def read_identity(environ: Mapping[str, str]) -> Identity:
     if state and source != "state file":
         _keep(state / STATE_FILE, Kept(name, host))
     return Identity(name, source, host)
-
-
-def _is_random(name: str) -> bool:
-    physical = any((link / "device").exists() for link in SYSFS.iterdir()) if SYSFS.is_dir() else False
-    return has_random_name(name, text_of(PROC / "mountinfo"), text_of(PROC / "cgroup"), physical=physical)
 
 
 def _kept(path: Path) -> Kept | None:

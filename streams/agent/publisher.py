@@ -141,8 +141,10 @@ class Publisher:
                 self._note_away(result.error)
                 self._drain_in_flight()
                 break
-            if result.delivered:
-                self._note_back()
+            if result.delivered and self._away:
+                self._away = False
+                values = {"waiting": self.counts.waiting, "dropped": self.counts.dropped}
+                log.info("publisher.broker.back", extra={"values": values})
         return delivered > 0
 
     def _send_some(self, producer: KafkaProducer) -> _Round:
@@ -264,9 +266,3 @@ class Publisher:
         if not self._away:
             self._away = True
             log.warning("publisher.broker.away", extra={"values": {"error": in_words(error)}})
-
-    def _note_back(self) -> None:
-        if self._away:
-            self._away = False
-            values = {"waiting": self.counts.waiting, "dropped": self.counts.dropped}
-            log.info("publisher.broker.back", extra={"values": values})

@@ -47,12 +47,9 @@ class Schedule:
         """Return the number of the tick nearest to ``epoch_s``, so that a wake-up may be a little early or late."""
         return round((epoch_s - self.phase_s) / self.reading_s)
 
-    def tick_at(self, tick: int) -> float:
-        return tick * self.reading_s + self.phase_s
-
     def until_next_tick_s(self, epoch_s: float) -> float:
         """Return how long to wait for the next tick: more than half a reading, at most one and a half."""
-        return self.tick_at(self.tick(epoch_s) + 1) - epoch_s
+        return (self.tick(epoch_s) + 1) * self.reading_s + self.phase_s - epoch_s
 
     def interval(self, tick: int) -> int:
         return -(-tick // self.readings)

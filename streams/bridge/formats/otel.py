@@ -164,14 +164,7 @@ def _message(kind: type[Any], raw: bytes) -> Any:
     return kind(**found)
 
 
-def _double(value: bytes) -> float:
-    return float(struct.unpack("<d", value)[0])
-
-
-def _fixed(value: bytes) -> int:
-    return int(struct.unpack("<q", value)[0])
-
-
+_fixed = partial(int.from_bytes, byteorder="little", signed=True)
 _PROTOBUF: dict[type, dict[int, tuple[str, Callable[[Any], Any]]]] = {
     Metrics: {1: ("resource_metrics[]", partial(_message, ResourceMetrics))},
     ResourceMetrics: {1: ("resource", partial(_message, Resource)), 2: ("scope_metrics[]", partial(_message, Scope))},
@@ -182,7 +175,7 @@ _PROTOBUF: dict[type, dict[int, tuple[str, Callable[[Any], Any]]]] = {
     DataPoint: {
         2: ("start_time_unix_nano", _fixed),
         3: ("time_unix_nano", _fixed),
-        4: ("as_double", _double),
+        4: ("as_double", lambda raw: struct.unpack("<d", raw)[0]),
         6: ("as_int", _fixed),
         7: ("attributes[]", partial(_message, Attribute)),
     },
