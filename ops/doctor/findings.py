@@ -69,10 +69,11 @@ def redis_findings(
     found: list[Finding] = []
     used, most = float(info.get("used_memory", 0)), float(info.get("maxmemory", 0))
     if most and used > MEMORY_SHARE_MAX * most:
-        found.append(
-            Finding(area, "error" if used >= most else "warning", f"{used / most:.0%} of maxmemory is used",
-                    "raise maxmemory: a full server refuses placements and windows")
-        )  # fmt: skip
+        said, do = (
+            f"{used / most:.0%} of maxmemory is used",
+            "raise maxmemory: a full server refuses placements and windows",
+        )
+        found.append(Finding(area, "error" if used >= most else "warning", said, do))
     if holds_ledger and (lost := not_appended(info)):
         found.append(Finding(area, "warning", lost, "set appendonly yes, appendfsync everysec: ops/redis/ledger.conf"))
     for status, what in (("aof_last_write_status", "append-only file"), ("rdb_last_bgsave_status", "last snapshot")):
@@ -93,17 +94,15 @@ def clock_findings(offset_s: float | None, skews_s: Mapping[str, float]) -> list
     """Return the findings on the clocks: this host's against Redis's, and machines' against the broker's."""
     found = []
     if offset_s is not None and abs(offset_s) > CLOCK_OFF_S:
-        found.append(
-            Finding("clocks", "warning", f"this host's clock is {offset_s:+.1f} s from that of Redis",
-                    "run NTP on both: calls from a host that is behind are answered DEADLINE_EXCEEDED")
-        )  # fmt: skip
+        said = f"this host's clock is {offset_s:+.1f} s from that of Redis"
+        do = "run NTP on both: calls from a host that is behind are answered DEADLINE_EXCEEDED"
+        found.append(Finding("clocks", "warning", said, do))
     wrong = sorted((name for name, skew in skews_s.items() if abs(skew) >= SKEW_S_MAX), key=lambda n: -abs(skews_s[n]))
     if wrong:
-        said = [f"{name} ({abs(skews_s[name]):.0f} s {'ahead' if skews_s[name] > 0 else 'behind'})" for name in wrong]
-        found.append(
-            Finding("clocks", "warning", f"clocks that are {SKEW_S_MAX:g} s off or more: {some(said)}",
-                    "run NTP there: samples of one ahead are refused, of one behind they count as old")
-        )  # fmt: skip
+        each = [f"{name} ({abs(skews_s[name]):.0f} s {'ahead' if skews_s[name] > 0 else 'behind'})" for name in wrong]
+        said = f"clocks that are {SKEW_S_MAX:g} s off or more: {some(each)}"
+        do = "run NTP there: samples of one ahead are refused, of one behind they count as old"
+        found.append(Finding("clocks", "warning", said, do))
     return found or [Finding("clocks", "good", f"{counted(len(skews_s), 'machine')} and this host agree")]
 
 
@@ -142,11 +141,11 @@ def login_findings(refused: Mapping[str, Attempt], known: Collection[str]) -> li
     >>> login_findings({"deployer": Attempt(3.0, "10.0.0.5:4711")}, ())[0].found
     "Redis refuses the password of 'deployer', last 3s ago from 10.0.0.5:4711"
     """
-    return [
-        Finding("passwords", "warning", f"Redis refuses the password of {user!r}, last {duration(one.age_s)} ago from "
-                f"{one.address}", _RENEW)
-        for user, one in sorted(refused.items()) if user not in known
-    ]  # fmt: skip
+    said = {
+        user: f"Redis refuses the password of {user!r}, last {duration(one.age_s)} ago from {one.address}"
+        for user, one in sorted(refused.items())
+    }
+    return [Finding("passwords", "warning", text, _RENEW) for user, text in said.items() if user not in known]
 
 
 _RENEW = "give it the new password (docs/security.md, rotating a password): a file is read again by itself"
@@ -237,30 +236,23 @@ def machine_findings(
     most_s = min(STALE_S, max(LATE_S, 2.5 * statistics.median(ages_s.values()))) if ages_s else STALE_S
     stale = sorted((name for name, age in ages_s.items() if age > most_s), key=lambda name: -ages_s[name])
     if stale:
-        oldest = duration(ages_s[stale[0]])
-        all_of = len(stale) == len(ages_s)
-        found.append(
-            Finding("agents", "error" if all_of else "warning",
-                    f"{len(stale)} of {len(ages_s)} silent: {some(stale)}, for up to {oldest}",
-                    "look at the broker and `windward stream`" if all_of else "look at the agents there: systemctl "
-                    "status windward-agent", "stream")
-        )  # fmt: skip
+        said = f"{len(stale)} of {len(ages_s)} silent: {some(stale)}, for up to {duration(ages_s[stale[0]])}"
+        level: Level = "error" if len(stale) == len(ages_s) else "warning"
+        there = "look at the agents there: systemctl status windward-agent"
+        do = "look at the broker and `windward stream`" if level == "error" else there
+        found.append(Finding("agents", level, said, do, "stream"))
     known = {*ages_s, *silent}
     absent = sorted(set(said_of) - set(ages_s))
     if absent:
-        found.append(
-            Finding("machines", "warning",
-                    f"no data of {counted(len(absent), 'machine')} with operators' rules: {some(absent)}",
-                    f"a typo, or one to come; `windward machines forget {absent[0]}` deletes the rules")
-        )  # fmt: skip
+        said = f"no data of {counted(len(absent), 'machine')} with operators' rules: {some(absent)}"
+        do = f"a typo, or one to come; `windward machines forget {absent[0]}` deletes the rules"
+        found.append(Finding("machines", "warning", said, do))
     lost = sorted(name for name, count in placed_on.items() if count and name not in ages_s)
     if lost:
-        count = sum(placed_on[name] for name in lost)
-        found.append(
-            Finding("machines", "warning",
-                    f"{counted(count, 'instance')} on {counted(len(lost), 'machine')} without data: {some(lost)}",
-                    f"`windward instances list --machine {lost[0]}`; release what does not run")
-        )  # fmt: skip
+        count = counted(sum(placed_on[name] for name in lost), "instance")
+        said = f"{count} on {counted(len(lost), 'machine')} without data: {some(lost)}"
+        do = f"`windward instances list --machine {lost[0]}`; release what does not run"
+        found.append(Finding("machines", "warning", said, do))
     if not ages_s:
         do = "start agents, and `windward stream`"
         return [*found, Finding("agents", "error", "no machine has data", do, "stream")]
@@ -275,10 +267,9 @@ def capacity_findings(cores: Mapping[str, float]) -> list[Finding]:
     if not beyond:
         return []
     count = "1 machine has" if len(beyond) == 1 else f"{len(beyond)} machines have"
-    return [
-        Finding("machines", "warning", f"{count} over {CAPACITY_MOST:g} times the median cores: {some(beyond)}",
-                "look at that agent; an operator's `capacity` replaces what it says (docs/operating.md)")
-    ]  # fmt: skip
+    said = f"{count} over {CAPACITY_MOST:g} times the median cores: {some(beyond)}"
+    do = "look at that agent; an operator's `capacity` replaces what it says (docs/operating.md)"
+    return [Finding("machines", "warning", said, do)]
 
 
 def lack_findings(lacks: Mapping[str, Mapping[str, str]]) -> list[Finding]:
@@ -336,15 +327,14 @@ def name_findings(
         for old in names if len(live) == 1 else ():
             if old != live[0]:
                 here = f", which has {counted(placed_on[old], 'instance')}" if placed_on.get(old) else ""
-                found.append(
-                    Finding("names", "warning", f"{live[0]!r} is the host that was {old!r}{here}",
-                            f"windward machines rename {old} {live[0]}")
-                )  # fmt: skip
+                said, do = (
+                    f"{live[0]!r} is the host that was {old!r}{here}",
+                    f"windward machines rename {old} {live[0]}",
+                )
+                found.append(Finding("names", "warning", said, do))
         if len(live) > 1:
-            found.append(
-                Finding("names", "warning", f"{some(live)} have one machine-id",
-                        "a copied disk image: remove /etc/machine-id there, run systemd-machine-id-setup")
-            )  # fmt: skip
+            do = "a copied disk image: remove /etc/machine-id there, run systemd-machine-id-setup"
+            found.append(Finding("names", "warning", f"{some(live)} have one machine-id", do))
     return found or [Finding("names", "good", f"no name of {len(ages_s)} is taken by two hosts")]
 
 

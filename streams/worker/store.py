@@ -154,7 +154,13 @@ class Store:
 
     async def is_current(self, partition: Partition) -> bool:
         """Return whether Redis still has the position that this worker last read or wrote."""
-        return await self._stored(partition.number) == partition.written
+        number, key = partition.number, self._names.state(partition.number)
+        try:
+            stored = await self._at(number, lambda redis: redis.hmget(key, *POSITION_FIELDS))
+        except ResponseError as error:
+            await self._drop_foreign(number, error)
+            raise
+        return written_of(stored) == partition.written
 
     async def save(self, partition: Partition, now_s: float) -> int:
         """Write the changes, or everything if Redis has lost it; return the number of lost values of the windows.
@@ -224,14 +230,6 @@ class Store:
             raise StateAheadError(
                 f"partition {partition.number}: Redis holds {stored}, this worker {partition.position}"
             )
-
-    async def _stored(self, number: int) -> Written | None:
-        try:
-            key = self._names.state(number)
-            return written_of(await self._at(number, lambda redis: redis.hmget(key, *POSITION_FIELDS)))
-        except ResponseError as error:
-            await self._drop_foreign(number, error)
-            raise
 
 
 async def _missing(redis: Any, keys: Sequence[str]) -> set[str]:
