@@ -13,16 +13,13 @@ from scorer.ranking.formulas.selectors import check_selectors
 from scorer.ranking.inputs import RankingInputs, Seen, quiet
 from scorer.ranking.kernel import binding
 from scorer.ranking.kernel.binding import TIE, Models, Uses, best_among, explain, explain_all
-from scorer.ranking.kernel.layout import AS_IT_IS, CODE, FOREIGN, GIVEN, MIN_MAX, OF_MEANS
+from scorer.ranking.kernel.layout import CODE, FOREIGN, OF_MEANS
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.machines.table import Table, WhatIf
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile import Compiled, PlacedFilter, Profile, WeightedScore, with_rules
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.rules import Roster, hash_of
-
-_HOW = {"none": AS_IT_IS, "min-max": MIN_MAX, "rank": GIVEN}
-
 
 BEST = 5
 """How many of the best machines are found at once: to find a few more costs next to nothing."""
@@ -242,38 +239,31 @@ class Decision:
         self.terms: list[ScoreTerm] = []
         self.far = False
         """Whether one more instance changes other machines' figures, so that each is ranked by itself."""
-        for position, placed in enumerate(self.profile.filters, 1):
+        for placed, code, fixed in self.profile.filter_uses:
             machines = self.machines if placed.load_model is None else self.seen.machines(placed.load_model)
-            of, code = placed.compiled, position * CODE
-            if (of is None or of.asks) and not plugins.wanted(placed.filter, request, machines):
+            of = placed.compiled
+            if of.wanted is not None and not of.wanted(request, machines):
                 continue
-            use, reasons = -1, (getattr(placed.filter, "reason", ""),) if of is None else of.reasons
-            if of is not None:
-                use = self.filters.size
-                self._use(self.filters, placed.filter, of, machines, code=code)
-            self.far |= of is None
-            self.verdicts.append(Verdict(placed, machines, code, reasons, use))
-        for weighted in self.profile.scores if scores else ():
-            if not weighted.weight > 0:
-                continue
+            use = FOREIGN if of.number == FOREIGN else self._use(self.filters, placed.filter, of, fixed, machines)
+            self.far |= use == FOREIGN
+            self.verdicts.append(Verdict(placed, machines, code, of.reasons, use))
+        for weighted, fixed in self.profile.score_uses if scores else ():
             machines = self.machines if weighted.load_model is None else self.seen.machines(weighted.load_model)
-            of, how = weighted.compiled, _HOW[weighted.normalise]
-            if (of is None or of.asks) and not plugins.wanted(weighted.score, request, machines):
+            of = weighted.compiled
+            if of.wanted is not None and not of.wanted(request, machines):
                 continue
-            use = self.scores.size
-            raw = self._use(self.scores, weighted.score, of, machines, how=how, weight=weighted.weight)
-            self.far |= of is None or how == GIVEN
-            self.terms.append(ScoreTerm(weighted, machines, raw, 1.0, 0.0, -1 if of is None else use))
+            use = self._use(self.scores, weighted.score, of, fixed, machines)
+            raw = self.scores.raw(use)
+            self.far |= of.number == FOREIGN or weighted.normalise == "rank"
+            self.terms.append(ScoreTerm(weighted, machines, raw, 1.0, 0.0, FOREIGN if of.number == FOREIGN else use))
 
-    def _use(self, uses: Uses, plugin: Any, of: Compiled | None, machines: Machines, **more: Any) -> Any:
+    def _use(self, uses: Uses, plugin: Any, of: Compiled, fixed: bytes, machines: Machines) -> int:
         """Add a plugin with its inputs; a score of another package gets an entry, too."""
-        if of is None:
-            return uses.add(machines.inputs, FOREIGN, None, **more)
         if not of.reads:
-            return uses.add(machines.inputs, of.number, of.settings, inner=of.inner, **more)
-        columns, own = plugin.columns(self.request, machines), plugin.own(self.request, machines)
+            return uses.add(machines.inputs, fixed)
         self.far |= plugin.far(self.request, machines)
-        return uses.add(machines.inputs, of.number, of.settings, columns=columns, own=own, inner=of.inner, **more)
+        columns, own = plugin.columns(self.request, machines), plugin.own(self.request, machines)
+        return uses.add(machines.inputs, fixed, columns, own)
 
     # ---- evaluating
 

@@ -144,7 +144,7 @@ def allowed(plugin, offline, asked=None, load_model=None):
 def compared(raw, inner):
     """Return what values are among those of other machines, by the function that a decision calls."""
     uses = binding.Uses(raw.size, 1)
-    values = uses.add(binding.Records(*[raw] * 5), 0, None, inner=inner)
+    values = uses.raw(uses.add(binding.Records(*[raw] * 5), binding.use_of_profile(0, None, inner=inner)))
     values[:] = raw
     binding.compare(np.zeros(raw.size, np.int32), uses)
     return values

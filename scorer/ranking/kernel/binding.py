@@ -110,8 +110,9 @@ def expected(making: NDArray[Any], instances: NDArray[Any]) -> Floats:
     return found
 
 
-_USE = Struct("7Q5q3d2Q")
-assert _USE.size == USE.itemsize
+_INPUTS, _OF_PROFILE, _OF_REQUEST = map(Struct, ("5Q", "Q4qd", "2d3Qq"))
+"""The parts of `USE`."""
+assert _INPUTS.size + _OF_PROFILE.size + _OF_REQUEST.size == USE.itemsize
 
 
 class Pinned:
@@ -127,11 +128,19 @@ class Pinned:
 class Records:
     """The inputs of plugins under one load model: rows, their optional parts, both of the what-if, the query."""
 
-    __slots__ = ("at", "kept")
+    __slots__ = ("at", "kept", "packed")
 
     def __init__(self, *arrays: NDArray[Any]) -> None:
         self.kept = arrays
         self.at = tuple(map(address, arrays))
+        self.packed = _INPUTS.pack(*self.at)
+
+
+def use_of_profile(
+    number: int, settings: Pinned | None, *, code: int = 0, inner: int = 0, how: int = 0, weight: float = 0.0
+) -> bytes:
+    """Return the part of a `USE` that is the same for every request: of a filter with its code, or of a score."""
+    return _OF_PROFILE.pack(0 if settings is None else settings.at, number, code, inner, how, weight)
 
 
 class Uses:
@@ -145,29 +154,31 @@ class Uses:
         self.size = 0
 
     def add(
-        self, records: Records, number: int, settings: Pinned | None, *, columns: Sequence[Floats] = (),
-        own: Sequence[float] = (), code: int = 0, inner: int = 0, how: int = 0, weight: float = 0.0,
-    ) -> Floats | None:  # fmt: skip
-        """Add a filter with its code, or a score; return [M], the array for the values of a score.
-
-        Those of refused machines are 0.
-        """
-        side = added = raw = None
+        self, records: Records, of_profile: bytes, columns: Sequence[Floats] = (), own: Sequence[float] = ()
+    ) -> int:
+        """Add a filter or a score; return its place."""
+        columns_at = own_at = raw_at = 0
         if columns:
             side = np.ascontiguousarray(columns[0]) if len(columns) == 1 else np.stack(columns, axis=1)
+            columns_at = address(side)
+            self._kept.append(side)
         if own:
             added = np.array(own)
-        raw_at = 0
+            own_at = address(added)
+            self._kept.append(added)
         if self._raw is not None:
-            raw = self._raw.array[self.size]
-            raw_at = self._raw.at + self.size * raw.nbytes
-        self._kept += (records, settings, side, added)
-        self._packed += _USE.pack(
-            *records.at, 0 if settings is None else settings.at, 0 if side is None else address(side), len(columns),
-            number, code, inner, how, weight, 1.0, 0.0, raw_at, 0 if added is None else address(added),
-        )  # fmt: skip
+            raw_at = self._raw.at + self.size * self._raw.array.strides[0]
+        self._kept.append(records)
+        self._packed += records.packed + of_profile
+        self._packed += _OF_REQUEST.pack(1.0, 0.0, raw_at, columns_at, own_at, len(columns))
         self.size += 1
-        return raw
+        return self.size - 1
+
+    def raw(self, place: int) -> Floats:
+        """Return [M], the array for the values of a score; those of refused machines are 0."""
+        assert self._raw is not None, "filters have no values"
+        found: Floats = self._raw.array[place]
+        return found
 
     @cached_property
     def array(self) -> NDArray[Any]:

@@ -21,15 +21,18 @@ typedef struct {
     const Row *patched_rows; /* the rows of `Patches`, under this plugin's load model */
     const More *patched_more;
     const Query *query;
+    /* The same for every request of a profile. */
     const void *settings;
-    double *columns; /* [M][width] what the plugin reads of each machine besides; null without any */
-    int64_t width;
     int64_t plugin;     /* its number among the filters or the scores */
     int64_t code;       /* of a filter: what is added to its reason */
     int64_t inner, how; /* of a score */
-    double weight, slope, start;
-    double *raw; /* [M] of a score */
-    double *own; /* [width] what a copy of the request adds to the columns of its machine; null: nothing */
+    double weight;
+    /* Of this request. */
+    double slope, start;
+    double *raw;     /* [M] of a score */
+    double *columns; /* [M][width] what the plugin reads of each machine besides; null without any */
+    double *own;     /* [width] what a copy of the request adds to the columns of its machine; null: nothing */
+    int64_t width;
 } Use;
 
 /* Rows that differ from those of the fleet: proposed changes. */

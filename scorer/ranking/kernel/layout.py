@@ -64,8 +64,8 @@ MAKING = struct(
 )  # fmt: skip
 LOAD = struct(sum=("f8", R), count=("f8", R))
 USE = struct(
-    rows="u8", more="u8", patched_rows="u8", patched_more="u8", query="u8", settings="u8", columns="u8", width="i8",
-    plugin="i8", code="i8", inner="i8", how="i8", weight="f8", slope="f8", start="f8", raw="u8", own="u8",
+    rows="u8", more="u8", patched_rows="u8", patched_more="u8", query="u8", settings="u8", plugin="i8", code="i8",
+    inner="i8", how="i8", weight="f8", slope="f8", start="f8", raw="u8", columns="u8", own="u8", width="i8",
 )  # fmt: skip
 PATCHES = struct(count="i8", index="u8")
 MODEL = struct(

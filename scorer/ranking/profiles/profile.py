@@ -4,7 +4,7 @@
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
@@ -14,7 +14,8 @@ import msgspec
 from schemas.rpc.request import Affinity, InvalidRequest, Request
 from schemas.tables.learned import Learned
 from scorer.ranking.estimates.estimate import Estimate, LearnedEstimate
-from scorer.ranking.kernel.binding import Pinned, plugin_number
+from scorer.ranking.kernel.binding import Pinned, plugin_number, use_of_profile
+from scorer.ranking.kernel.layout import AS_IT_IS, CODE, FOREIGN, GIVEN, MIN_MAX, PLAIN
 from scorer.ranking.plugin import Plugin as BuiltIn
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.rules import MachineRules
@@ -26,6 +27,7 @@ Ties = Literal["name", "draw"]
 Normalisation = Literal["none", "min-max", "rank"]
 Plugin = TypeVar("Plugin")
 RULES_MAX = 32
+_HOW = {"none": AS_IT_IS, "min-max": MIN_MAX, "rank": GIVEN}
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,8 @@ class PlacedFilter:
     """None: as the profile's."""
 
     @cached_property
-    def compiled(self) -> "Compiled | None":
-        """The filter's C function; None for a filter of another package."""
+    def compiled(self) -> "Compiled":
+        """The filter's C function."""
         return compiled(self.filter, is_score=False)
 
 
@@ -124,8 +126,8 @@ class WeightedScore:
     """None: as the profile's."""
 
     @cached_property
-    def compiled(self) -> "Compiled | None":
-        """The score's C function; None for a score of another package."""
+    def compiled(self) -> "Compiled":
+        """The score's C function."""
         return compiled(self.score, is_score=True)
 
 
@@ -133,27 +135,29 @@ class Compiled(NamedTuple):
     """The C function of a plugin, and its inputs that are the same for every request."""
 
     number: int
-    settings: Pinned
+    """`FOREIGN` for a plugin of another package, which has none."""
+    settings: Pinned | None
     reasons: Sequence[str]
     """The reasons of a filter, by number from 1."""
     inner: int
     """Of a score: what its values are made of."""
-    asks: bool
-    """Whether it looks at some requests alone."""
+    wanted: Callable[[Request, Any], bool] | None
+    """Whether it applies to a request on these machines; None: to all."""
     reads: bool
     """Whether it reads columns, or more of them after one more instance."""
 
 
-def compiled(plugin: Any, *, is_score: bool) -> Compiled | None:
-    """Return the C function of a built-in plugin; None for one of another package."""
+def compiled(plugin: Any, *, is_score: bool) -> Compiled:
     if not isinstance(plugin, BuiltIn):
-        return None
+        wanted, reason = getattr(plugin, "wanted", None), getattr(plugin, "reason", "")
+        return Compiled(FOREIGN, None, (reason,), PLAIN, wanted, reads=False)
     number, size = plugin_number(plugin.name, is_score=is_score)
     assert number >= 0, f"{plugin.name} has no C function"
     assert size == plugin.struct.itemsize, f"{plugin.name}: its settings are another struct in C"
     own = {name for name in ("wanted", "columns", "far") if getattr(type(plugin), name) is not getattr(BuiltIn, name)}
-    asks, reads = "wanted" in own, not own.isdisjoint(("columns", "far"))
-    return Compiled(number, Pinned(plugin.settings()), () if is_score else plugin.reasons, plugin.inner, asks, reads)
+    wanted, reads = plugin.wanted if "wanted" in own else None, not own.isdisjoint(("columns", "far"))
+    reasons = () if is_score else plugin.reasons
+    return Compiled(number, Pinned(plugin.settings()), reasons, plugin.inner, wanted, reads)
 
 
 @dataclass(frozen=True)
@@ -174,6 +178,23 @@ class Profile:
     survive: str = ""
     """``machine``, or a label of machines: room is kept for the loss of any one (`scorer.ranking.survive`)."""
     rebalance: Rebalancing = field(default_factory=Rebalancing)
+
+    @cached_property
+    def filter_uses(self) -> list[tuple[PlacedFilter, int, bytes]]:
+        """Each filter with its code in `Ranking.refused`, and the part of its use that every request shares."""
+        codes = range(CODE, CODE * len(self.filters) + 1, CODE)
+        uses = (use_of_profile(*one.compiled[:2], code=code) for one, code in zip(self.filters, codes, strict=True))
+        return list(zip(self.filters, codes, uses, strict=True))
+
+    @cached_property
+    def score_uses(self) -> list[tuple[WeightedScore, bytes]]:
+        """Each score that has a weight, and the part of its use that every request shares."""
+        found = []
+        for each in self.scores:
+            number, settings, _, inner, *_ = each.compiled
+            fixed = use_of_profile(number, settings, inner=inner, how=_HOW[each.normalise], weight=each.weight)
+            found += [(each, fixed)] if each.weight > 0 else []
+        return found
 
     @cached_property
     def load_models(self) -> tuple[LoadModel, ...]:
