@@ -101,8 +101,8 @@ def settings(struct: np.dtype[Any], **values: Any) -> NDArray[Any]:
 
 def by_resource(said: Floats, place: int, names: Sequence[str] = RESOURCES) -> Mapping[str, float | None]:
     """Return numbers by resource, from a place counted in groups of R; only for some resources."""
-    every = said[place * _R : (place + 1) * _R].tolist()
-    return {name: finite(every[RESOURCES.index(name)]) for name in names}
+    every = dict(zip(RESOURCES, map(finite, said[place * _R : (place + 1) * _R].tolist()), strict=True))
+    return every if names is RESOURCES else {name: every[name] for name in names}
 
 
 if TYPE_CHECKING:

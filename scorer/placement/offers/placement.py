@@ -194,9 +194,9 @@ def limits(ranking: Ranking | Decision, rows: Sequence[int], request: Request) -
     """
     index, found = np.array(rows, np.int64), list[Limit]()
     own = {id(each.placed): each.machines for each in ranking.verdicts}
-    for placed in ranking.profile.filters:
+    for placed in ranking.profile.limiting:
         asked = own.get(id(placed), ranking.machines).of(request)
-        if plugins.has_limits(placed.filter, request, asked):
+        if plugins.wanted(placed.filter, request, asked):
             found += placed.filter.limit(request, asked.take(index))
     known = {limit.measure for limit in found}
     found += [limit for limit in one_to_a_port(request.ports) if limit.measure not in known]

@@ -251,14 +251,14 @@ class _Comparison:
         if row is None:
             return f"{old.machine} is not known"
         stays = [each for each in inputs.profile.filters if not plugins.momentary(each.filter)]
-        bounded = [each for each in stays if hasattr(each.filter, "limit")]
+        bounded = [each for each in stays if each in inputs.profile.limiting]
         profile = replace(inputs.profile, filters=tuple(each for each in stays if each not in bounded))
         if why := refusal_of(request, inputs.by(profile), row):
             return why
         seen, limits = Seen(request, inputs), list[Limit](one_to_a_port(request.ports))
         for each in bounded:  # amounts that it holds already are not checked: only what grows
             here = seen.machines(each.load_model).take(np.array([row]))
-            if plugins.has_limits(each.filter, request, here):
+            if plugins.wanted(each.filter, request, here):
                 limits += [_of_one(limit) for limit in each.filter.limit(request, here)]
         return self._exceeded(of_growth(limits, old, new), new)
 

@@ -230,23 +230,24 @@ def candidates(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
     return found
 
 
+_FIGURES = ("mean", "std", "credit", "debit", "promised", "allocatable", "utilization", "request")
+
+
 def _resources(machines: Machines) -> list[dict[str, dict[str, float | None]]]:
     """Return the figures by resource that an answer shows for each machine."""
-    rows, more = machines.records(0), machines.records(1)
-    columns = {
-        "mean": more["measured"], "std": more["std"], "credit": more["credit"],
-        "debit": np.maximum(more["measured"] + more["credit"] - rows["mean"], 0.0) * machines.debits,
-        "promised": rows["allocated"], "allocatable": rows["allocatable"], "utilization": rows["utilization"],
-    }  # fmt: skip
-    names, asked = (*columns, "request"), [machines.amounts.tolist()] * len(machines)
-    by_machine = zip(*(column.tolist() for column in columns.values()), asked, strict=True)
-    return [
-        {
-            name: dict(zip(names, _plain(values), strict=True))
-            for name, values in zip(RESOURCES, zip(*each, strict=True), strict=True)
-        }
-        for each in by_machine
-    ]
+    rows, more, request, debits = machines.records(0), machines.records(1), machines.amounts.tolist(), machines.debits
+    measured = [more[name].tolist() for name in ("measured", "std", "credit")]
+    of_rows = [rows[name].tolist() for name in ("mean", "allocated", "allocatable", "utilization")]
+    found = []
+    for each in zip(*measured, *of_rows, strict=True):
+        by_resource = {}
+        for name, asked, figures in zip(RESOURCES, request, zip(*each, strict=True), strict=True):
+            mean, std, credit, load, promised, allocatable, utilization = figures
+            debit = max(mean + credit - load, 0.0) * debits
+            shown = _plain((mean, std, credit, debit, promised, allocatable, utilization, asked))
+            by_resource[name] = dict(zip(_FIGURES, shown, strict=True))
+        found.append(by_resource)
+    return found
 
 
 def _names(names: list[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -183,12 +184,16 @@ class Fits(Plugin):
         most: Floats = machines.allocatable * self._ratio(machines)
         return most
 
+    @cached_property
+    def _stated(self) -> Floats:
+        return as_column(self.ratio, 1.0)
+
     def _ratio(self, machines: Machines) -> Floats:
         """Return [R, n], or [R, 1] where all have the same.
 
         The operator's ratio, else that of the last matching selector, else the profile's, else 1.
         """
-        ratio = as_column(self.ratio, 1.0)
+        ratio = self._stated
         for each in self.ratio_where:
             given, matches = as_column(each.ratio, np.nan), select(each.selector, machines, "ratio_where")
             ratio = np.where(matches & np.isfinite(given), given, ratio)

@@ -67,11 +67,6 @@ def reasons(plugin: Any, request: Request, machines: Machines, allowed: Bools) -
     return {plugin.reason: ~allowed} if ask is None else {**ask(request, machines), plugin.reason: ~allowed}
 
 
-def has_limits(plugin: Any, request: Request, machines: Machines) -> bool:
-    """Return whether the ledger must uphold limits of a filter for this request."""
-    return hasattr(plugin, "limit") and wanted(plugin, request, machines)
-
-
 def momentary(plugin: Any) -> bool:
     """Return whether a filter refuses because of a temporary state, so that instances may stay."""
     return bool(getattr(plugin, "momentary", False))

@@ -203,6 +203,11 @@ class Profile:
         return tuple({id(one): one for one in (self.load_model, *filter(None, own))}.values())
 
     @cached_property
+    def limiting(self) -> list[PlacedFilter]:
+        """The filters whose limits the ledger must uphold for requests to which they apply."""
+        return [each for each in self.filters if hasattr(each.filter, "limit")]
+
+    @cached_property
     def built_in(self) -> bool:
         """Whether no filter or score is of another package."""
         return all(isinstance(plugin, BuiltIn) for plugin in self.all_of(object))
