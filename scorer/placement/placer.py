@@ -12,15 +12,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, chain, groupby
 
-import msgspec
-
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.ledger.record.instance import request_digest
 from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
-from scorer.placement.choosing.plan import KIND, by_kind, plan_steps, shape
+from scorer.placement.choosing.plan import KIND, by_kind, kinds_of, plan_steps, shape
 from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.choosing.trial import ranked
 from scorer.placement.offers.placement import (
@@ -80,13 +78,15 @@ class Placing:
         inputs: Inputs,
         *,
         digests: Sequence[str] = (),
+        kinds: Sequence[int] = (),
         calls: Sequence[Call] = (),
         deadline: float = 0.0,
     ) -> Steps[Placement]:
         """Reserve a machine for each request, in steps of about `STEP_S`; each step uses the present inputs.
 
-        Each request has an id and stands for one instance. ``digests``, ``calls``: by position, or empty. Only the
-        script decides on an id that is live or has ended: it knows what the query did before, and the server's time.
+        Each request has an id and stands for one instance. ``digests``, ``kinds``, ``calls``: by position, or empty.
+        Only the script decides on an id that is live or has ended: it knows what the query did before, and the
+        server's time.
 
         Raises IdTaken, Conflict, Late, NotAcknowledged, InvalidRequest.
         """
@@ -96,6 +96,7 @@ class Placing:
             list(requests),
             [None] * len(requests),
             digests or [request_digest(request) for request in requests],
+            kinds or kinds_of(requests),
             calls or [NO_QUERY] * len(requests),
             deadline,
         )
@@ -174,7 +175,7 @@ class Placing:
                 lost = sorted({*lost, *placement.missing})
                 placement.missing.clear()
             return lost
-        lost, size, kinds = [], FIRST_STEP, by_kind(placement.asked, pending)
+        lost, size, kinds = [], FIRST_STEP, by_kind(placement.kinds, pending)
         left, firsts = list(chain.from_iterable(kinds)), {kind[0] for kind in kinds}
         while left:
             started = time.perf_counter()
@@ -249,31 +250,29 @@ class Placing:
             held = [view.instances[one.id].machine for one in placement.asked if one.id in view.instances]
         plan, change, placement.near_at = None, self._follower.change, -1
         if fresh:
-            asked = [placement.asked[p] for p in fresh]
-            plan = yield from plan_steps(asked, inputs, held, explained=placement.ranking is None)
+            asked, kinds = [placement.asked[p] for p in fresh], [placement.kinds[p] for p in fresh]
+            plan = yield from plan_steps(asked, inputs, held, explained=placement.ranking is None, kinds=kinds)
             placement.near_at = change if plan.near else -1
             placement.ranking = placement.ranking or plan.ranking
         machines = dict(zip(fresh, plan.machines, strict=True)) if plan else {}
         reasons = {fresh[at]: why for at, why in plan.reasons.items()} if plan else {}
         found: dict[int, Wanted] = {}
-        for _, run in groupby(pending, lambda position: shape(placement.asked[position], inputs.profile)):
-            positions = list(run)
-            names = [machines.get(position) for position in positions]
-            offers = self._offers(inputs, [placement.asked[position] for position in positions], names)
-            first = placement.asked[positions[0]]
-            alike, record = msgspec.structs.replace(first, id=""), instance_of(first, "", inputs.now_s)
-            for position, machine in zip(positions, names, strict=True):
-                request = placement.asked[position]
-                if machine is None and position in machines:
-                    placement.missing[position] = reasons.get(position, "")
-                    if request.machines_max or request.machines_min:
-                        continue  # the others are reserved together, and this one must not make that fail
-                kind = msgspec.structs.replace(request, id="")
-                if kind != alike:
-                    alike, record = kind, instance_of(request, "", inputs.now_s)
-                offered = offers[machine] if machine else ()
-                call, digest = placement.calls[position], placement.digests[position]
-                found[position] = Wanted(record, request.ttl_s, offered, call, request.id, digest)
+        alike = [list(run) for _, run in groupby(pending, lambda position: placement.kinds[position])]
+        for _, shaped in groupby(alike, lambda run: shape(placement.asked[run[0]], inputs.profile)):
+            runs = list(shaped)
+            firsts = [placement.asked[run[0]] for run in runs]
+            offers = self._offers(inputs, firsts, [machines.get(position) for run in runs for position in run])
+            for first, run in zip(firsts, runs, strict=True):
+                record = instance_of(first, "", inputs.now_s)
+                for position in run:
+                    request, machine = placement.asked[position], machines.get(position)
+                    if machine is None and position in machines:
+                        placement.missing[position] = reasons.get(position, "")
+                        if request.machines_max or request.machines_min:
+                            continue  # the others are reserved together, and this one must not make that fail
+                    offered = offers[machine] if machine else ()
+                    call, digest = placement.calls[position], placement.digests[position]
+                    found[position] = Wanted(record, request.ttl_s, offered, call, request.id, digest)
         return found
 
     def _offers(

@@ -54,14 +54,15 @@ def plan(requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str]
 
 
 def plan_steps(
-    requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = (), *, explained: bool = True
-) -> Steps[Plan]:
+    requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = (), *, explained: bool = True,
+    kinds: Sequence[int] | None = None,
+) -> Steps[Plan]:  # fmt: skip
     """Return the plan of a batch; ``requests`` has one for each instance (``count`` is expanded by `expand`).
 
     ``all_or_nothing``, ``machines_max`` and ``machines_min`` are those of the first request: at most, or at least, so
     many different machines. ``held`` has the machine of each instance of the same batch that an earlier call or try has
-    placed: those machines count. ``explained``: whether the ranking of the first instance is wanted. Nothing is
-    reserved and the ledger is not changed.
+    placed: those machines count. ``explained``: whether the ranking of the first instance is wanted. ``kinds``: the
+    number of each one's kind, if known. Nothing is reserved and the ledger is not changed.
 
     The ledger may change between two steps: an instance whose chosen machine changed since gets a new choice. So does
     one that a rule beyond one machine ties to an instance that came or left.
@@ -74,7 +75,7 @@ def plan_steps(
     if wanted.machines_max and wanted.machines_min > wanted.machines_max:
         raise InvalidRequest(f"machines_min: {wanted.machines_min} is more than machines_max {wanted.machines_max}")
     first = ranked(wanted, inputs, len(requests)) if explained or inputs.profile.survive else None
-    batch = _Batch(requests, first, inputs, held)
+    batch = _Batch(requests, kinds or kinds_of(requests), first, inputs, held)
     yield from batch.steps()
     found, reasons = batch.found, batch.reasons
     if reasons and wanted.all_or_nothing:
@@ -110,16 +111,26 @@ def _count_up(request: Request) -> Iterator[str]:
         yield "".join([ID_DIGITS[number >> shift & 31] for shift in shifts])
 
 
-def by_kind(requests: Sequence[Request], positions: Iterable[int]) -> list[list[int]]:
-    """Return the positions grouped by equal requests, in the order in which each kind first occurs.
+def kinds_of(requests: Iterable[Request]) -> list[int]:
+    """Return the number of each one's kind: equal requests, except for their ids, are of one.
 
-    >>> by_kind([Request(id="a", cpu=1), Request(id="b", cpu=2), Request(id="c", cpu=1)], range(3))
+    >>> kinds_of([Request(id="a", cpu=1), Request(id="b", cpu=2), Request(id="c", cpu=1)])
+    [0, 1, 0]
+    """
+    numbers: dict[bytes, int] = {}
+    return [numbers.setdefault(_encode(msgspec.structs.replace(one, id="")), len(numbers)) for one in requests]
+
+
+def by_kind(kinds: Sequence[int], positions: Iterable[int]) -> list[list[int]]:
+    """Return the positions grouped by their kinds, in the order in which each kind first occurs.
+
+    >>> by_kind([0, 1, 0], range(3))
     [[0, 2], [1]]
     """
-    kinds: dict[bytes, list[int]] = {}
+    found: dict[int, list[int]] = {}
     for position in positions:
-        kinds.setdefault(_encode(msgspec.structs.replace(requests[position], id="")), []).append(position)
-    return list(kinds.values())
+        found.setdefault(kinds[position], []).append(position)
+    return list(found.values())
 
 
 def shape(request: Request, profile: Profile) -> Request:
@@ -139,11 +150,12 @@ class _Batch:
     """
 
     def __init__(
-        self, requests: Sequence[Request], first: Ranking | None, inputs: RankingInputs, held: Sequence[str]
-    ) -> None:
+        self, requests: Sequence[Request], kinds: Sequence[int], first: Ranking | None, inputs: RankingInputs,
+        held: Sequence[str],
+    ) -> None:  # fmt: skip
         self.found: list[str | None] = [None] * len(requests)
         self.reasons: dict[int, str] = {}
-        self._requests, self._inputs = requests, inputs
+        self._requests, self._kinds, self._inputs = requests, kinds, inputs
         self._first = first
         self.near = first is not None and first.near
         self._used = Counter(machine for machine in held if machine in inputs.snapshot.roster.index)
@@ -175,7 +187,7 @@ class _Batch:
             return
         most = max(KIND + 1, min(_CHOICES_MAX, _PASSED_MAX // max(1, len(self._inputs.snapshot))))
         run, choices, last = list[list[int]](), 0, None
-        for kind in by_kind(self._requests, self._next):
+        for kind in by_kind(self._kinds, self._next):
             of, left = shape(self._requests[kind[0]], self._inputs.profile), kind
             while left:
                 if run and (of != last or choices + KIND >= most):

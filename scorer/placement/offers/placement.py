@@ -48,6 +48,8 @@ class Placement:
     """By position; None where nothing was reserved."""
     digests: Sequence[str] = ()
     """The digest of each request, by position."""
+    kinds: Sequence[int] = ()
+    """The number of each request's kind, by position."""
     calls: Sequence[Call] = ()
     """By position, the query that asks for the instance."""
     deadline: float = 0.0

@@ -281,14 +281,14 @@ static int64_t insert(const double *total, const uint64_t *order, int64_t *best,
 int64_t best_among(int64_t machines, const int32_t *refused, const double *total, const uint64_t *order,
                    const uint8_t *only, int64_t *best, int64_t most) {
     int64_t found = 0;
-    double low, floor = -INFINITY;
-    if (most == 1 && !only) {
-        ends_of(machines, refused, total, &low, &floor);
-        floor -= 2 * TIE;
+    for (int64_t from = 0; from < machines && most; from += BLOCK) {
+        int64_t to = machines - from < BLOCK ? machines : from + BLOCK;
+        double low, high;
+        ends_of(to - from, refused + from, total + from, &low, &high);
+        if (found == most && high < total[best[most - 1]] - 2 * TIE) continue; /* none of these */
+        for (int64_t i = from; i < to; i++)
+            if (!refused[i] && (!only || only[i])) found = insert(total, order, best, found, most, i);
     }
-    for (int64_t i = 0; i < machines && most; i++)
-        if (!(total[i] < floor) && !refused[i] && (!only || only[i]))
-            found = insert(total, order, best, found, most, i);
     return found;
 }
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from schemas.rpc.request import InvalidRequest
 from scorer.commands.shared.fleet_file import read_fleet
 from scorer.ledger.view.view import instance_of
-from scorer.placement.choosing.plan import by_kind, expand, plan
+from scorer.placement.choosing.plan import by_kind, expand, kinds_of, plan
 from scorer.ranking.inputs import Tables
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile_file import parse_profile
@@ -140,7 +140,7 @@ def test_unlike_instances_go_kind_by_kind_where_one_at_a_time_goes(described, ki
     before = dict(offline.ledger.instances)
     together = planned(requests, offline, profile)
     assert offline.ledger.instances == before
-    turns = [position for kind in by_kind(requests, range(len(requests))) for position in kind]
+    turns = [position for kind in by_kind(kinds_of(requests), range(len(requests))) for position in kind]
     singles = one_at_a_time([requests[position] for position in turns], read_fleet(described), profile)
     assert together == [machine for _, machine in sorted(zip(turns, singles, strict=True))]
 
