@@ -1,15 +1,13 @@
 """What runs beside the control plane: agents' windows, followers of pods, and what the ledger has in the end."""
 
 import http.client
-import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
-from ops.stack.stack import listens
+from ops.stack.servers.process import LOOPBACK
 from scorer.ledger.store.check import Check
 from scorer.wire import AWAY, Wire
 from tests.integration.observe.test_exporter import get, samples
@@ -63,16 +61,6 @@ def agents(url, names, load):
         stop.set()
         writer.join()
         wire.close()
-
-
-@contextmanager
-def follower(url, names, api, *flags):
-    """Run `windward pods` with a lease of a second; yields the process and the address of its pages."""
-    port = free_port()
-    command = [sys.executable, "-P", "-m", "ops.cli.main", "pods", "--redis-url", url, "--prefix", names.prefix]
-    command += ["--metrics-port", str(port), "--kubernetes", "east", "--lease-s", "1", *api, *flags]
-    with LocalProcess("pods", command, ready=lambda: listens(port)) as process:
-        yield process, f"http://{LOOPBACK}:{port}"
 
 
 def value(page, metric, **labels):

@@ -23,11 +23,12 @@ from scorer.kubernetes.pods_request import hold_id
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.integration.kubernetes.test_evictor import counted, evictor
+from tests.integration.kubernetes.test_pods import pods_process
 from tests.integration.observe.test_exporter import get
 from tests.integration.scorer.test_rpc import scorer_process
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.processes import MANIFESTS, REQUESTS, Kubelets, agents, entry, follower, make_nodes, settle
+from tests.kubernetes.processes import MANIFESTS, REQUESTS, Kubelets, agents, entry, make_nodes, settle
 from tests.kubernetes.test_trimaran import BINARY
 from tests.support.extender_process import extender
 from tests.support.pages import eventually
@@ -103,7 +104,7 @@ def scene(tmp_path, valkey, names):
         client = parts.enter_context(Client(valkey.url, names.prefix, timeout_s=20))
         ledger = Ledger(Wire({"url": valkey.url}), names)
         parts.callback(ledger.wire.close)
-        followed, _ = parts.enter_context(follower(valkey.url, names, cluster.flags_of("windward-pods")))
+        followed, _ = parts.enter_context(pods_process(valkey.url, names, *cluster.flags_of("windward-pods")))
         made = Scene(cluster, valkey.url, names, client, ledger, followed)
         parts.enter_context(agents(valkey.url, names, lambda: dict(made.load)))
         _, port, page = parts.enter_context(extender(valkey.url, names))
@@ -120,7 +121,7 @@ def flags(scene, *more):
 def test_replacements_land_on_the_held_target(scene):
     """Three pods of a Deployment, one after the other; at most as many as the rate allows in an hour."""
     pods = scene.deploy("web", 3)
-    with evictor(scene.url, scene.names, *flags(scene, "--apply", "--hour-max", "2")) as page:
+    with evictor(scene.url, scene.names, *flags(scene, "--apply", "--hour-max", "2")) as (_, page):
         for pod in pods:
             scene.propose(scene.cluster.uid_of(pod))
         eventually(lambda: counted(page, "windward_evictor_replaced_total", where="target") == 2)
@@ -136,7 +137,7 @@ def test_an_exhausted_budget_keeps_a_pod(scene):
     uid = scene.cluster.uid_of(pod)
     scene.cluster.make_budget("db", 2)
     eventually(lambda: scene.cluster.allowed("db") == 0)
-    with evictor(scene.url, scene.names, *flags(scene, "--apply")) as page:
+    with evictor(scene.url, scene.names, *flags(scene, "--apply")) as (_, page):
         scene.propose(uid)
         eventually(lambda: counted(page, "windward_evictor_declined_total", reason="budget") == 1)
         scene.cluster.make_budget("db", 1, name="db-too")
@@ -160,7 +161,7 @@ def test_another_pod_of_the_name_is_not_evicted(scene):
     scene.followed.kill()
     scene.cluster.delete_pod("db-0")
     scene.cluster.make_owned("db-0", "db", SPEC | {"nodeName": "n0"})
-    with evictor(scene.url, scene.names, *flags(scene, "--apply")) as page:
+    with evictor(scene.url, scene.names, *flags(scene, "--apply")) as (_, page):
         scene.propose(uid)
         eventually(lambda: counted(page, "windward_evictor_declined_total", reason="gone") == 1)
     authority, token = scene.cluster.flags_of("windward-evictor")[3::2]

@@ -16,10 +16,11 @@ from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.integration.kubernetes.test_extender import certificates
+from tests.integration.kubernetes.test_pods import pods_process
 from tests.integration.observe.test_exporter import get
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.processes import MANIFESTS, REQUESTS, SETTLED_S, agents, entry, follower, make_nodes, value
+from tests.kubernetes.processes import MANIFESTS, REQUESTS, SETTLED_S, agents, entry, make_nodes, value
 from tests.kubernetes.service import Service
 from tests.kubernetes.test_trimaran import BINARY
 from tests.support.extender_process import ask, extender
@@ -111,7 +112,7 @@ def test_several_tries_to_bind_a_pod_keep_every_limit(tmp_path, valkey, names):
         cluster = parts.enter_context(cluster_of(nodes, tmp_path))
         parts.callback(ledger.wire.close)
         parts.enter_context(agents(valkey.url, names, lambda: dict.fromkeys(nodes, 0.0)))
-        parts.enter_context(follower(valkey.url, names, cluster.flags_of("windward-pods")))
+        parts.enter_context(pods_process(valkey.url, names, *cluster.flags_of("windward-pods")))
         api = parts.enter_context(Service([cluster.port]))
         flags = [*cluster.flags_of("windward-extender"), "--api-url", f"https://{LOOPBACK}:{api.port}"]
         both = [parts.enter_context(extender(valkey.url, names, "--mode", "bind", *flags)) for _ in range(2)]

@@ -17,12 +17,12 @@ from scorer.kubernetes.pods_api import PODS, ApiServer
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
-from tests.integration.kubernetes.test_pods import Follower
+from tests.integration.kubernetes.test_pods import Follower, pods_process
 from tests.integration.ledger.test_ledger import amounts_of
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import PODS as OF_DEFAULT
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.processes import MANIFESTS, follower, settle, value
+from tests.kubernetes.processes import MANIFESTS, settle, value
 from tests.kubernetes.service import Service
 from tests.kubernetes.test_trimaran import BINARY
 from tests.support.pages import eventually
@@ -58,7 +58,7 @@ class Scene:
 
     def follower(self, *flags):
         """Run the command as a service account with the rights of the manifest."""
-        return follower(self._valkey.url, self._names, self.cluster.flags_of("windward-pods"), *flags)
+        return pods_process(self._valkey.url, self._names, *self.cluster.flags_of("windward-pods"), *flags)
 
     def thread(self, *lies):
         """Make one that is a thread here, and is told lies in place of the first pages of its list of pods."""

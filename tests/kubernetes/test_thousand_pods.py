@@ -16,6 +16,7 @@ import pytest
 from ops.stack.servers.local import LocalValkey
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
+from tests.integration.kubernetes.test_pods import pods_process
 from tests.integration.observe.test_exporter import get
 from tests.kubernetes import processes, test_trimaran
 from tests.kubernetes.cluster import Cluster
@@ -104,7 +105,7 @@ def test_none_is_lost_and_none_doubled(mode, scene, names, tmp_path, told):
         parts.enter_context(processes.agents(valkey.url, names, scene.load))
         ledger = Ledger(Wire({"url": valkey.url}), names)
         parts.callback(ledger.wire.close)
-        followers = [parts.enter_context(processes.follower(valkey.url, names, follows)) for _ in range(2)]
+        followers = [parts.enter_context(pods_process(valkey.url, names, *follows)) for _ in range(2)]
         flags = ["--mode", mode, *(account if mode == "bind" else [])]
         extenders = [parts.enter_context(extender(valkey.url, names, *flags)) for _ in range(2)]
         for _, _, page in extenders:

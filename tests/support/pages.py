@@ -1,11 +1,15 @@
 """The pages of a process on this host, a server of a test's own, and waiting for what becomes true."""
 
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
+
+from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
+from ops.stack.stack import listens
 
 
 def get(where, path=""):
@@ -19,6 +23,16 @@ def get(where, path=""):
             return error.code, error.read().decode()
     except OSError:
         return 0, ""
+
+
+@contextmanager
+def process_with_pages(name, url, *flags, environ=None):
+    """Run a command on a server; yields the process and the address of its pages."""
+    port = free_port()
+    command = [sys.executable, "-P", "-m", "ops.cli.main", name, "--redis-url", url]
+    command += ["--metrics-port", str(port), *flags]
+    with LocalProcess(name, command, environ=environ, ready=lambda: listens(port)) as process:
+        yield process, f"http://{LOOPBACK}:{port}"
 
 
 def eventually(check, wait_s=60.0):

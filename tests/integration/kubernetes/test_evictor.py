@@ -1,15 +1,11 @@
 """The evictor as a process: proposals of pods become evictions, and their targets are held for the replacements."""
 
-import sys
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
 import redis
 
-from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
-from ops.stack.stack import listens
 from schemas.messages.proposal import MoveProposal, write_proposal
 from schemas.names import Names
 from schemas.rpc.request import read_request
@@ -22,7 +18,7 @@ from scorer.wire import Wire
 from tests.integration.observe.test_exporter import get, samples
 from tests.integration.scorer.test_rpc import scorer_process
 from tests.support.kube_api import KubeApi, kube_api
-from tests.support.pages import eventually
+from tests.support.pages import eventually, process_with_pages
 from tests.window_tables import publish, window_table
 
 OWNED = [{"kind": "StatefulSet", "name": "db", "controller": True}]
@@ -31,14 +27,9 @@ HOLD = hold_id("east", KIND)
 LABELS = {"kubernetes": "east", "namespace": "shop"}
 
 
-@contextmanager
 def evictor(url, names, api_url, *flags):
-    """Run one; yields the address of its pages."""
-    port = free_port()
-    command = [sys.executable, "-P", "-m", "ops.cli.main", "evictor", "--redis-url", url, "--prefix", names.prefix]
-    command += ["--kubernetes", "east", "--api-url", api_url, "--metrics-port", str(port), "--every", "100ms", *flags]
-    with LocalProcess("evictor", command, ready=lambda: listens(port)):
-        yield f"http://{LOOPBACK}:{port}"
+    of_cluster = ("--kubernetes", "east", "--api-url", api_url, "--every", "100ms")
+    return process_with_pages("evictor", url, "--prefix", names.prefix, *of_cluster, *flags)
 
 
 @dataclass
@@ -101,7 +92,7 @@ def counted(page, metric, **labels):
 
 def test_a_proposed_move_is_an_eviction(scene):
     """Of that very pod, after a dry run; the target is held until the replacement runs, wherever it came."""
-    with evictor(scene.url, scene.names, scene.api.url, "--apply") as page:
+    with evictor(scene.url, scene.names, scene.api.url, "--apply") as (_, page):
         for number, (node, where) in enumerate((("n3", "target"), ("n1", "elsewhere"))):
             scene.api.evictions.clear()
             scene.run(f"old{number}")
@@ -125,7 +116,7 @@ def test_a_proposed_move_is_an_eviction(scene):
 def test_a_replacement_that_never_comes_ends_the_hold(scene):
     scene.run("a")
     scene.run("b")
-    with evictor(scene.url, scene.names, scene.api.url, "--apply", "--hold", "5s") as page:
+    with evictor(scene.url, scene.names, scene.api.url, "--apply", "--hold", "5s") as (_, page):
         scene.propose("a")
         scene.propose("b")
         eventually(lambda: counted(page, "windward_evictor_waiting", reason="kind") == 1)
@@ -138,7 +129,7 @@ def test_without_apply_nothing_changes(scene):
     """The API server is asked whether it would; the proposal is left to others, and nothing is reserved."""
     scene.run("a")
     scene.propose("a")
-    with evictor(scene.url, scene.names, scene.api.url) as page:
+    with evictor(scene.url, scene.names, scene.api.url) as (_, page):
         eventually(lambda: counted(page, "windward_evictor_dry_runs_total") == 1)
         assert (scene.dry_runs(), scene.lists(), scene.held()) == ([True], (1, 0), [])
 
@@ -148,7 +139,7 @@ def test_a_disruption_budget_is_kept(scene):
     scene.run("a")
     scene.run("b")
     scene.api.refuses_evictions = 429
-    with evictor(scene.url, scene.names, scene.api.url, "--apply") as page:
+    with evictor(scene.url, scene.names, scene.api.url, "--apply") as (_, page):
         scene.propose("a")
         eventually(lambda: counted(page, "windward_evictor_declined_total", reason="budget") == 1)
         scene.propose("b")
@@ -164,7 +155,7 @@ def test_what_cannot_be_evicted_is_declined(scene):
     scene.run("c", kubernetes="west")
     while scene.client.place(machine="n3", cpu=1, memory="1Gi").machine:
         """Fill the target."""
-    with evictor(scene.url, scene.names, scene.api.url, "--apply") as page:
+    with evictor(scene.url, scene.names, scene.api.url, "--apply") as (_, page):
         for uid in "abc":
             scene.propose(uid)
         for reason in ("node", "room"):
@@ -176,7 +167,7 @@ def test_an_api_server_that_is_away_changes_nothing(scene):
     scene.run("a")
     scene.propose("a")
     scene.api.away = True
-    with evictor(scene.url, scene.names, scene.api.url, "--apply") as page:
+    with evictor(scene.url, scene.names, scene.api.url, "--apply") as (_, page):
         eventually(lambda: get(f"{page}/ready")[0] == 503)
         assert scene.lists() == (1, 0)
         scene.api.away = False

@@ -2,16 +2,12 @@
 
 import asyncio
 import json
-import sys
 import time
-from contextlib import contextmanager
 
 import pytest
 from redis.asyncio import Redis
 
 from ops.stack.servers.local import LocalValkey
-from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
-from ops.stack.stack import listens
 from schemas.messages.process import read_processes
 from schemas.messages.sample import encode
 from schemas.names import Names
@@ -22,19 +18,13 @@ from streams.state.partition import Partition
 from streams.worker.store import Store
 from tests.integration.observe.test_exporter import get, samples
 from tests.streams import oracle
-from tests.support.pages import eventually
+from tests.support.pages import eventually, process_with_pages
 from tests.support.pipeline import WINDOWS_S, make_samples
 from tests.window_tables import publish, window_table
 
 
-@contextmanager
-def load_watcher(url, names, *flags):
-    """Run a load watcher; yields the process and the address of its pages."""
-    port = free_port()
-    command = [sys.executable, "-P", "-m", "ops.cli.main", "load-watcher", "--redis-url", url, "--prefix", names.prefix]
-    command += ["--metrics-port", str(port), "--refresh", "0.1", *flags]
-    with LocalProcess("load-watcher", command, ready=lambda: listens(port)) as process:
-        yield process, f"http://{LOOPBACK}:{port}"
+def load_watcher(url, names):
+    return process_with_pages("load-watcher", url, "--prefix", names.prefix, "--refresh", "0.1")
 
 
 def fold(url, names, published):

@@ -2,16 +2,13 @@
 
 import os
 import signal
-import sys
 import threading
-from contextlib import contextmanager
 
 import msgspec
 import pytest
 import redis
 
-from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
-from ops.stack.stack import listens
+from ops.stack.servers.process import LOOPBACK
 from schemas.messages.process import read_processes
 from scorer.kubernetes.pods.metrics import Metrics
 from scorer.kubernetes.pods.nodes import NodeFacts
@@ -27,7 +24,7 @@ from scorer.wire import Wire
 from tests.integration.ledger.test_ledger import amounts_of
 from tests.integration.observe.test_exporter import get, samples
 from tests.support.kube_api import kube_api
-from tests.support.pages import eventually
+from tests.support.pages import eventually, process_with_pages
 
 STARTED_S = 1767225600.0
 LEASE_S = 1.0
@@ -315,14 +312,9 @@ def test_a_leader_that_wakes_changes_nothing(scene, knows):
             assert other.watcher.leads
 
 
-@contextmanager
-def pods_process(url, names, api, *flags):
-    """Run the command; yields the process and the address of its pages."""
-    port = free_port()
-    command = [sys.executable, "-P", "-m", "ops.cli.main", "pods", "--redis-url", url, "--prefix", names.prefix]
-    command += ["--metrics-port", str(port), "--kubernetes", "east", "--api-url", api.url, "--lease-s", "1", *flags]
-    with LocalProcess("pods", command, ready=lambda: listens(port)) as process:
-        yield process, f"http://{LOOPBACK}:{port}"
+def pods_process(url, names, *flags):
+    of_cluster = ("--kubernetes", "east", "--lease-s", "1")
+    return process_with_pages("pods", url, "--prefix", names.prefix, *of_cluster, *flags)
 
 
 def test_the_command(scene, valkey, names, server, tmp_path):
@@ -330,7 +322,7 @@ def test_the_command(scene, valkey, names, server, tmp_path):
     token = tmp_path / "token"
     token.write_text("of-this-test\n")
     scene.api.put("p")
-    with pods_process(valkey.url, names, scene.api, "--token-file", str(token)) as (process, page):
+    with pods_process(valkey.url, names, "--api-url", scene.api.url, "--token-file", str(token)) as (process, page):
         assert scene.settled()
         assert scene.api.tokens == {"Bearer of-this-test"}
         assert eventually(lambda: get(f"{page}/ready")[0] == 200)

@@ -1,6 +1,5 @@
 """The ledger written to a file and restored, as docs/backup.md says, by the shipped user of operators."""
 
-import hashlib
 import json
 import shutil
 import time
@@ -37,6 +36,7 @@ from tests.integration.security.test_redis_users import (
     scorer,
     server,  # noqa: F401 - a fixture
     url,
+    users_file,
 )
 from tests.scorer.ledger.golden_ledger import GOLDEN, clock, dump, fill, load, newest, wanted
 from tests.support.in_process import run_command
@@ -129,12 +129,7 @@ def test_a_torn_record_is_named_and_the_rest_exported(valkey, wire, names, tmp_p
 
 def test_the_servers_own_files_are_restored_in_the_order_of_the_page(tmp_path):
     """By the user `admin`: the dump, which a server with an append-only file does not read, and that file."""
-    lines = [(ROOT / f"ops/redis/{user}.acl").read_text() for user in ("admin", "operator")]
-    users = tmp_path / "users.acl"
-    digests = [hashlib.sha256(password(user).encode()).hexdigest() for user in ("admin", "operator")]
-    users.write_text(
-        "".join(one.replace("PASSWORD_SHA256", digest) for one, digest in zip(lines, digests, strict=True))
-    )
+    users = users_file(tmp_path, ("admin", "operator"))
     port = free_port()
 
     @contextmanager

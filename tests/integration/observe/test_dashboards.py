@@ -104,7 +104,7 @@ def run(api, tmp_path_factory):
         Stack(settings, environ) as stack,
         Client(stack.redis_url, timeout_s=20) as client,
         asked_extender(stack),
-        evictor(stack.redis_url, Names("windward"), api.url) as evictors,
+        evictor(stack.redis_url, Names("windward"), api.url) as (_, evictors),
         KafkaProducer(bootstrap_servers=stack.kafka) as producer,
     ):
         with redis.Redis.from_url(stack.redis_url) as server:  # what chances came true takes half an hour to be seen

@@ -7,43 +7,26 @@ import shutil
 import signal
 import socket
 import ssl
-import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from ops.exporter.__main__ import main
 from ops.stack.servers.local import LocalValkey
-from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port, wait_until
-from ops.stack.stack import listens
+from ops.stack.servers.process import LOOPBACK, wait_until
 from schemas.names import Names
 from schemas.process.settings import SettingsError
-from tests.support.pages import certificate
+from tests.support.pages import certificate, process_with_pages
 from tests.window_tables import publish, window_table
 
 
-@contextmanager
 def exporter(url, *flags, **environ):
-    port = free_port()
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "ops.cli.main",
-        "exporter",
-        "--redis-url",
-        url,
-        "--metrics-port",
-        str(port),
-        *flags,
-    ]
     own = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")} | environ
-    with LocalProcess("exporter", command, environ=own, ready=lambda: listens(port)) as process:
-        yield process, port
+    return process_with_pages("exporter", url, *flags, environ=own)
 
 
 def get(url, *, context=None, **headers):
@@ -74,8 +57,7 @@ def test_redis_away_shows_no_old_value(tmp_path):
     """Up is 0 and no machine is shown; when the server is back, so are the machines. The log says each once."""
     with LocalValkey(directory=tmp_path / "valkey", append_only=True) as valkey:
         fill(valkey.url, Names(), ["a"])
-        with exporter(valkey.url) as (process, port):
-            page = f"http://{LOOPBACK}:{port}"
+        with exporter(valkey.url) as (process, page):
             assert "windward_machine_fresh" in samples(get(f"{page}/metrics")[2])
             valkey.kill()
             for _ in range(2):
@@ -100,8 +82,8 @@ def test_shards_share_the_machines(valkey, names):
     fill(valkey.url, names, ["a", "b"], ["c"], ["d", "e"])
     machines = []
     for shard in ("1/2", "2/2"):
-        with exporter(valkey.url, "--prefix", names.prefix, "--shard", shard) as (_, port):
-            found = samples(get(f"http://{LOOPBACK}:{port}/metrics")[2])
+        with exporter(valkey.url, "--prefix", names.prefix, "--shard", shard) as (_, page):
+            found = samples(get(f"{page}/metrics")[2])
         machines += [labels["machine"] for labels, _ in found["windward_machine_fresh"]]
         assert ({"state": "fresh"}, 5.0) in found["windward_fleet_machines"]
     assert sorted(machines) == ["a", "b", "c", "d", "e"]
@@ -115,11 +97,10 @@ def test_tls_and_password(valkey, names, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("pass: word\n")
     flags = ["--metrics-tls-cert-file", cert, "--metrics-tls-key-file", key, "--metrics-username", "prometheus"]
-    with exporter(valkey.url, "--prefix", names.prefix, *flags, WINDWARD_METRICS_PASSWORD_FILE=str(secret)) as (
-        process,
-        port,
-    ):
-        page, trust = f"https://{LOOPBACK}:{port}", ssl.create_default_context(cafile=cert)
+    flags += ["--prefix", names.prefix]
+    with exporter(valkey.url, *flags, WINDWARD_METRICS_PASSWORD_FILE=str(secret)) as (process, plain_page):
+        page, trust = plain_page.replace("http:", "https:"), ssl.create_default_context(cafile=cert)
+        port = urlsplit(page).port
 
         def basic(text):
             return "Basic " + base64.b64encode(text.encode()).decode()
@@ -151,10 +132,10 @@ def test_profiles_are_read_again_on_sighup_and_sigterm_ends_with_0(valkey, names
     profile = tmp_path / "mine.toml"
     profile.write_text('[[filters]]\nuse = "cordon"\n')
     flags = ["--prefix", names.prefix, "--profiles", str(profile), "--profile", "mine"]
-    with exporter(valkey.url, *flags) as (process, port):
+    with exporter(valkey.url, *flags) as (process, page):
 
         def filters():
-            found = samples(get(f"http://{LOOPBACK}:{port}/metrics")[2])
+            found = samples(get(f"{page}/metrics")[2])
             return {labels["filter"] for labels, _ in found["windward_fleet_probe_refusals"]}
 
         assert filters() == {"cordon"}

@@ -329,17 +329,6 @@ def test_decisions_are_kept(client, server, module_names):
     assert json.loads(found[0][b"answer"])["candidates"]
 
 
-def test_a_query_by_hand(server, module_names, running):
-    """Plain list commands are enough to ask; the reply list has a lifetime and the queues are empty afterwards."""
-    query = '{"v":1,"id":"by-hand","method":"rank","params":{"cpu":"500m"}}'
-    answer = ask_raw(server, module_names, query, "by-hand")
-    assert answer["ok"]
-    assert answer["result"]["machine"]
-    answer = ask_raw(server, module_names, '{"id":"by-hand-2","method":"health"}', "by-hand-2")
-    assert answer["ok"]
-    assert server.llen(module_names.queries) == 0
-
-
 MALFORMED = [
     ("method of the wrong type", '{"id":"w1","method":5}', "w1", "method"),
     ("deadline of the wrong type", '{"id":"w2","method":"rank","deadline":"soon"}', "w2", "deadline"),
@@ -398,10 +387,11 @@ def test_a_scorer_whose_clock_is_off_answers_and_says_so(ahead_s, valkey, module
             assert client.health().clock_ahead_s == pytest.approx(ahead_s, abs=0.5)
             status, page = get(f"{base}/ready")
             assert (status, json.loads(page)["clock_ahead_s"]) == (200, pytest.approx(ahead_s, abs=0.5))
-            sign = "-" if ahead_s < 0 else r"\d"
-            assert re.search(
-                rf"^windward_scorer_clock_ahead_seconds{{.*}} {sign}", get(f"{base}/metrics")[1], re.MULTILINE
-            )
+            assert (get(f"{base}/live")[0], get(f"{base}/else")[0]) == (200, 404)
+            sign, metrics = "-" if ahead_s < 0 else r"\d", without_fleet(get(f"{base}/metrics")[1])
+            assert re.search(rf"^windward_scorer_clock_ahead_seconds {sign}", metrics, re.MULTILINE)
+            assert 'windward_scorer_queries_total{code="OK",method="health"} 1.0' in metrics
+            assert "windward_scorer_query_duration_seconds_bucket" in metrics
             where = ("--no-broker", "--json", "--redis-url", valkey.url, "--prefix", module_names.prefix)
             doctor = [sys.executable, "-m", "ops.cli.main", "doctor", *where]
             said = subprocess.run(doctor, capture_output=True, text=True, timeout=60, check=False).stdout
@@ -487,10 +477,15 @@ def test_a_killed_scorer_loses_nothing(valkey, names, server):
 
 
 def test_a_restarted_scorer_takes_up_its_own_queries(valkey, names, server):
-    """What an earlier process of the same name had taken is answered when it is back."""
+    """What an earlier process of the same name had taken is answered when it is back; SIGTERM ends it with 0."""
     server.lpush(names.of_scorers.taken("again"), '{"id":"left","method":"health"}')
-    with scorer_process(valkey.url, names, "--name", "again"):
+    with scorer_process(valkey.url, names, "--name", "again") as process:
         assert eventually(lambda: server.llen(names.reply("left")))
+        eventually(lambda: server.zscore(names.scorers, "again"))
+        process.terminate()
+        assert process.wait(60) == 0
+    assert server.zscore(names.scorers, "again") is None
+    assert server.exists(names.of_scorers.taken("again")) == 0
 
 
 def test_long_answers_keep_nobody_waiting(valkey, names, server):
@@ -558,16 +553,6 @@ def test_sigterm_gives_a_long_batch_back(valkey, names, server):
     assert int(change) == server.hlen(names.ledger("instances")) == len(batch)
 
 
-def test_sigterm_drains_and_exits(valkey, names, server):
-    """SIGTERM ends a scorer with 0, nothing on its list, its name off the list of scorers."""
-    with scorer_process(valkey.url, names, "--name", "ending") as process:
-        eventually(lambda: server.zscore(names.scorers, "ending"))
-        process.terminate()
-        assert process.wait(60) == 0
-    assert server.zscore(names.scorers, "ending") is None
-    assert server.exists(names.of_scorers.taken("ending")) == 0
-
-
 def test_too_many_waiting_are_refused_at_once(valkey, names, server):
     """Past the queue's bound the newest queries get RESOURCE_EXHAUSTED and the oldest are answered."""
     for number in range(300):
@@ -606,34 +591,6 @@ def test_redis_restarted_with_its_data(tmp_path):
             assert process.poll() is None
 
 
-def test_pages_tell_live_ready_and_metrics(valkey, names):
-    """Ready only once windows and ledger were read; live before; metrics by the field's naming."""
-    port = free_port()
-    base = f"http://127.0.0.1:{port}"
-    with scorer_process(valkey.url, names, "--metrics-port", str(port)):
-        eventually(lambda: get(f"{base}/live")[0] == 200)
-        eventually(lambda: get(f"{base}/ready")[0] == 200)
-        with Client(valkey.url, names.prefix, timeout_s=60) as client:
-            client.health()
-        text = without_fleet(get(f"{base}/metrics")[1])
-        assert 'windward_scorer_queries_total{code="OK",method="health"} 1.0' in text
-        assert "windward_scorer_query_duration_seconds_bucket" in text
-        assert get(f"{base}/else")[0] == 404
-
-
-def test_a_ledger_of_its_own(valkey, names, tmp_path):
-    """With --ledger-url reservations are on the other server, windows and queries on the first."""
-    with LocalValkey(directory=tmp_path) as other:
-        publish(valkey.url, names, [window_table(MACHINES, at=time.time() + 5)])
-        apart = scorer_process(valkey.url, names, "--ledger-url", other.url)
-        with apart, Client(valkey.url, names.prefix, timeout_s=60) as client:
-            assert client.place(id="there", cpu=1)["machine"]
-            assert client.place(id="there", cpu=1)["repeated"] == 1
-        with redis.Redis(port=other.port) as ledger, valkey.connect() as windows:
-            assert ledger.hlen(names.ledger("instances")) == 1
-            assert windows.exists(names.ledger("instances")) == 0
-
-
 def test_a_cluster_is_refused_by_name(tmp_path):
     """A node of a Redis Cluster ends the scorer at once with 2 and one line that says so, for either server."""
     port = free_port()
@@ -662,6 +619,10 @@ def test_windows_and_ledger_come_and_go_apart(names, tmp_path):
         fill(MACHINES)
         with Client(windows.url, names.prefix, timeout_s=60) as client:
             eventually(lambda: client.place(id="stays", cpu=1)["machine"])
+            assert client.place(id="stays", cpu=1)["repeated"] == 1
+            with redis.Redis.from_url(ledger.url) as of_ledger, redis.Redis.from_url(windows.url) as of_windows:
+                assert of_ledger.hlen(names.ledger("instances")) == 1
+                assert of_windows.exists(names.ledger("instances")) == 0
             windows.restart()
             eventually(lambda: "its windows are lost" in log.read_text())
             assert client.health().machines_with_data == len(MACHINES)

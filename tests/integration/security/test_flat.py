@@ -67,7 +67,7 @@ def test_memory_is_flat_through_lost_connections(valkey, names, wire, tmp_path):
             "scorer": psutil.Process(start(scorer_process(url, names, "--log-level", "error")).pid),
             "planner": psutil.Process(start(planner_process(url, names, "--log-level", "error", "--every", "1")).pid),
         }
-        process, exporter_port = start(exporter(url, "--prefix", names.prefix))
+        process, exporter_page = start(exporter(url, "--prefix", names.prefix))
         processes["exporter"] = psutil.Process(process.pid)
         process, watcher_page = start(load_watcher(url, names))
         processes["load watcher"] = psutil.Process(process.pid)
@@ -77,7 +77,7 @@ def test_memory_is_flat_through_lost_connections(valkey, names, wire, tmp_path):
 
         def answer_again():
             """Whether each process has read all and answers."""
-            page = get(f"http://127.0.0.1:{exporter_port}/metrics")[2]
+            page = get(f"{exporter_page}/metrics")[2]
             return (
                 client.health()["ready"]
                 and client.capacity(cpu=1)["fit"] > 0

@@ -124,8 +124,8 @@ def ports(valkey, names, tmp_path):
         _, guarded, _ = start(extender(valkey.url, names, *tls))
         yield {
             "pages": Port(urlsplit(pages).port or 0),
-            "exporter": Port(plain),
-            "exporter, password": Port(locked, trusted),
+            "exporter": Port(urlsplit(plain).port or 0),
+            "exporter, password": Port(urlsplit(locked).port or 0, trusted),
             "load watcher": Port(urlsplit(watcher).port or 0),
             "extender": Port(verbs),
             "extender, `client_names`": Port(guarded, other),

@@ -58,19 +58,22 @@ def password(user):
     return f"{user}'s own"
 
 
+def users_file(folder, users):
+    """Return the file of shipped users, each with its password."""
+    text = ""
+    for user in users:
+        digest = hashlib.sha256(password(user).encode()).hexdigest()
+        text += (ROOT / f"ops/redis/{user}.acl").read_text().replace("PASSWORD_SHA256", digest)
+    (folder / "users.acl").write_text(text)
+    return folder / "users.acl"
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """The port of a server with the shipped users; the default user stays, for the test to look."""
     folder = tmp_path_factory.mktemp("users")
-    lines = [
-        (ROOT / f"ops/redis/{user}.acl")
-        .read_text()
-        .replace("PASSWORD_SHA256", hashlib.sha256(password(user).encode()).hexdigest())
-        for user in USERS
-    ]
-    (folder / "users.acl").write_text("".join(lines))
     port = free_port()
-    process = start_valkey(port, folder, "--aclfile", str(folder / "users.acl"))
+    process = start_valkey(port, folder, "--aclfile", str(users_file(folder, USERS)))
     yield port
     stop(process)
 
@@ -86,6 +89,11 @@ def admin(server):
 def environment(user):
     """The settings that make a process this user."""
     return {"WINDWARD_REDIS_USERNAME": user, "WINDWARD_REDIS_PASSWORD": password(user)}
+
+
+def become(monkeypatch, user):
+    for name, value in environment(user).items():
+        monkeypatch.setenv(name, value)
 
 
 def url(port):
@@ -327,8 +335,7 @@ def test_an_operator_cordons_by_query_and_a_deployer_does_not(server, admin):
 
 def test_a_stream_worker_writes_and_resumes(server, admin, tmp_path, monkeypatch):
     """Windows, state and facts are written, and read again by the next worker."""
-    for name, value in environment("stream").items():
-        monkeypatch.setenv(name, value)
+    become(monkeypatch, "stream")
     samples = make_samples(4, 12)
     facts = MachineFacts(v=1, machine="m000", boot=1, at=samples[-1].at, labels={"rack": "a"})
     with LocalBroker(log=tmp_path / "broker.log") as broker:
@@ -353,10 +360,9 @@ def test_a_stream_worker_writes_and_resumes(server, admin, tmp_path, monkeypatch
 def test_a_planner_proposes_and_a_mover_takes(server, admin):
     """Each under its user: lease, plan, lists; take, look at the fence, acknowledge, ask a scorer. None was refused."""
     fleet = Fleet(url(server), Wire({"url": url(server)}), NAMES)
-    credentials = environment("planner")
     for _ in range(2):
         fleet.daemon(url(server), "one", every=0.01, wire=Wire(RedisSettings(
-            redis_url=url(server), redis_username="planner", redis_password=credentials["WINDWARD_REDIS_PASSWORD"],
+            redis_url=url(server), redis_username="planner", redis_password=password("planner"),
         ).redis_arguments())).turn(time.time())  # fmt: skip
     assert len(fleet.waiting) == 2
     with redis.Redis.from_url(url(server), username="mover", password=password("mover")) as mover:
@@ -413,8 +419,7 @@ def test_an_exporter_reads_windows_and_ledger(server, admin):
 
 def test_an_extender_has_a_user_of_its_own(server, admin, monkeypatch):
     """It reads windows and ledger, reserves what it binds, and nothing that it does is refused."""
-    for name, value in environment("extender").items():
-        monkeypatch.setenv(name, value)
+    become(monkeypatch, "extender")
     wire = Wire({"url": url(server)})
     ledger = Ledger(wire, NAMES)
     publish(wire, NAMES, [window_table(["m1", "m2"], at=time.time())])
@@ -439,22 +444,19 @@ def test_an_evictor_has_a_user_of_its_own(server, admin, monkeypatch):
         scene = Evicting(url(server), NAMES, api, client, admin)
         scene.run("a", "m1")
         scene.propose("a", "m2", source="m1")
-        with monkeypatch.context() as patched:
-            for name, value in environment("evictor").items():
-                patched.setenv(name, value)
-            with evictor(url(server), NAMES, api.url, "--apply"):
-                eventually(lambda: scene.held() == ["m2"])
-                eventually(lambda: admin.hlen(NAMES.processes("evictor")))
-                scene.client.release("a")
-                scene.run("b", "m3")
-                eventually(lambda: scene.lists() == (0, 0))
+        become(monkeypatch, "evictor")
+        with evictor(url(server), NAMES, api.url, "--apply"):
+            eventually(lambda: scene.held() == ["m2"])
+            eventually(lambda: admin.hlen(NAMES.processes("evictor")))
+            scene.client.release("a")
+            scene.run("b", "m3")
+            eventually(lambda: scene.lists() == (0, 0))
     assert denied(admin) == []
 
 
 def test_pods_are_followed_by_a_user_of_their_own(server, admin, monkeypatch):
     """It writes the ledger, reads no window, puts no query, and nothing that it does is refused."""
-    for name, value in environment("pods").items():
-        monkeypatch.setenv(name, value)
+    become(monkeypatch, "pods")
     wire = Wire({"url": url(server)})
     ledger = Ledger(wire, NAMES)
     with kube_api() as api:
@@ -463,7 +465,7 @@ def test_pods_are_followed_by_a_user_of_their_own(server, admin, monkeypatch):
         api.put("a", annotations=notes, ownerReferences=[{"kind": "Node", "name": "n1", "controller": True}])
         api.put("c")
         api.put_node("n1")
-        with pods_process(url(server), NAMES, api):
+        with pods_process(url(server), NAMES, "--api-url", api.url):
             eventually(lambda: admin.hexists(NAMES.nodes, "n1"))
             eventually(lambda: ledger.all_instances().keys() == {configured, "c"})
             eventually(lambda: admin.hlen(NAMES.processes("pods")))

@@ -13,7 +13,7 @@ import pytest
 from scorer.client import AsyncClient, Client, WindwardError
 from tests.conftest import free_port, start_valkey, stop
 from tests.integration.scorer.test_rpc import scorer_process
-from tests.integration.security.test_redis_users import NAMES, ROOT, USERS, password, url
+from tests.integration.security.test_redis_users import NAMES, USERS, password, url, users_file
 from tests.ops.code_blocks import BLOCKS
 from tests.support.in_process import run_command
 from tests.support.pages import eventually
@@ -32,13 +32,9 @@ class Rotated:
     """A server with the shipped users, and a file with the password of each."""
 
     def __init__(self, folder):
-        self.folder, self.port, self.users = folder, free_port(), folder / "users.acl"
-        lines = ""
+        self.folder, self.port, self.users = folder, free_port(), users_file(folder, USERS)
         for user in USERS:
-            digest = hashlib.sha256(password(user).encode()).hexdigest()
-            lines += (ROOT / f"ops/redis/{user}.acl").read_text().replace("PASSWORD_SHA256", digest)
             self.file(user).write_text(password(user) + "\n")
-        self.users.write_text(lines)
         cli = folder / "redis-cli"
         cli.write_text(REDIS_CLI.format(python=sys.executable, port=self.port, password=password("admin")))
         cli.chmod(stat.S_IRWXU)

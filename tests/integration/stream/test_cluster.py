@@ -2,11 +2,9 @@
 
 import asyncio
 import contextlib
-import hashlib
 import signal
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import redis
@@ -22,12 +20,12 @@ from scorer.wire import AWAY, Wire
 from streams.state.partition import Partition
 from streams.worker.servers import ClusterServers
 from streams.worker.store import StateAheadError, Store
+from tests.integration.security.test_redis_users import HANDSHAKE, password, users_file
 from tests.integration.stream.test_store import START, encode, sample, table, take
 from tests.support.clusters import Cluster
 from tests.support.pages import eventually
 from tests.support.pipeline import Pipeline, make_samples
 
-ROOT = Path(__file__).parents[3]
 READERS = ("scorer", "exporter", "operator", "record", "planner")
 ALL_KEYS = 10_000
 """More than a partition has."""
@@ -271,15 +269,13 @@ def test_a_fleet_is_not_taken_for_whole_without_a_node(cluster, names, wire):
 
 def test_the_shipped_users_on_a_cluster(tmp_path, names):
     """Each reads or writes its windows, wherever they are; nothing was refused."""
-    users = tmp_path / "users.acl"
-    lines = [(ROOT / f"ops/redis/{user}.acl").read_text() for user in ("stream", *READERS)]
-    text = "".join(lines).replace("PASSWORD_SHA256", hashlib.sha256(b"own").hexdigest())
-    users.write_text(text.replace("windward:v1:", f"{names.prefix}:v1:"))
+    users = users_file(tmp_path, ("stream", *READERS))
+    users.write_text(users.read_text().replace("windward:v1:", f"{names.prefix}:v1:"))
     with Cluster(tmp_path, primaries=2, replicas=0, users=users) as cluster:
         nodes = nodes_in(cluster.url)
 
         def connect(url):
-            return Redis.from_url(url, username="stream", password="own")
+            return Redis.from_url(url, username="stream", password=password("stream"))
 
         async def write():
             servers = ClusterServers(nodes, connect)
@@ -292,7 +288,7 @@ def test_the_shipped_users_on_a_cluster(tmp_path, names):
 
         asyncio.run(write())
         for user in READERS:
-            wire = ClusterWire({"url": cluster.url, "username": user, "password": "own"})
+            wire = ClusterWire({"url": cluster.url, "username": user, "password": password(user)})
             if user != "record":
                 assert len(read_windows(wire, names, 4).windows) == 4
             assert asking(wire)([("HGETALL", names.facts(number)) for number in range(4)]) == [[]] * 4
@@ -302,10 +298,9 @@ def test_the_shipped_users_on_a_cluster(tmp_path, names):
             assert asking(wire)([("HGETALL", key)]) == [[]], "asked of the next node"
             cluster.close_slot(key, source, source)
             wire.close()
-        frills = ("client|setinfo", "client|maint_notifications", "client|maint-notifications")
         for port in cluster.ports:
             with cluster.node(port) as node:
-                assert [one for one in node.acl_log() if one["object"] not in frills] == []
+                assert [one for one in node.acl_log() if one["object"] not in HANDSHAKE] == []
 
 
 class Watcher(threading.Thread):

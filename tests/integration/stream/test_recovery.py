@@ -10,7 +10,6 @@ import random
 import re
 import shutil
 import time
-from functools import partial
 
 import msgspec
 import pytest
@@ -18,7 +17,6 @@ import redis
 from kafka import KafkaConsumer, KafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
-from ops.stack.servers.local import LocalValkey
 from schemas.messages.sample import InstanceMeans, InstanceReport, Moments
 from schemas.tables.instance_table import COLUMNS
 from schemas.tables.window_table import decode_table
@@ -66,60 +64,75 @@ def test_windows_never_go_back_when_a_worker_is_killed(pipeline):
     await_condition(exact, "exact", 120)
 
 
-@pytest.mark.broker
-@pytest.mark.slow
-def test_a_paused_worker_that_wakes_after_losing_its_partitions(pipeline):
-    """SIGSTOP beyond the session timeout, another worker takes over, SIGCONT: nothing is set back or lost."""
-    samples, first = begun(pipeline, 300, 150)
-    pipeline.publish(samples[150 * MACHINES : 170 * MACHINES])
+def paused(pipeline, store, first, publish_until):
+    """SIGSTOP beyond the session timeout: another takes over, and the first wakes without its partitions."""
+    publish_until(120)
     first.pause()
-    second = pipeline.start_worker()
-    pipeline.publish(samples[170 * MACHINES : 250 * MACHINES])
-    pipeline.await_folded(250 * MACHINES, deadline_s=120)
-    first.resume()
-    pipeline.publish(samples[250 * MACHINES :])
-    pipeline.await_exact(120)
-    assert first.running
-    assert second.running
-
-
-@pytest.mark.broker
-@pytest.mark.slow
-def test_workers_that_join_and_leave_under_load(pipeline):
-    """A second worker joins, the first leaves, while samples flow."""
-    samples, first = begun(pipeline, 300, 75)
     pipeline.start_worker()
-    for slot in range(75, 225, 15):
-        pipeline.publish(samples[slot * MACHINES : (slot + 15) * MACHINES])
-    pipeline.await_folded(225 * MACHINES, deadline_s=120)
+    publish_until(250)
+    pipeline.await_folded(250 * MACHINES)
+    first.resume()
+
+
+def one_joins_and_the_first_leaves(pipeline, store, first, publish_until):
+    pipeline.start_worker()
+    for slot in range(115, 251, 15):
+        publish_until(slot)
+    pipeline.await_folded(250 * MACHINES)
     first.stop()
     assert first.exit_code == 0
-    pipeline.publish(samples[225 * MACHINES :])
-    pipeline.await_exact(120)
+    return [first]
 
 
-def bounded(store, most):
+def redis_away_and_back_empty(pipeline, store, first, publish_until):
+    store.kill()
+    publish_until(300)
+    await_condition(lambda: "stream.redis.away" in first.output_end(50), "the worker says why")
+    store.start()
+
+
+def redis_full(pipeline, store, first, publish_until):
     with redis.Redis.from_url(store.url) as admin:
-        admin.config_set("maxmemory", most)
+        admin.config_set("maxmemory", "1")
+        publish_until(300)
+        await_condition(lambda: "> 'maxmemory'" in first.output_end(50), "the worker says why")
+        admin.config_set("maxmemory", "0")
+
+
+def broker_restarted(pipeline, store, first, publish_until):
+    """A new topic under the old name is read from its start onto the state that is there."""
+    pipeline.broker.restart()
+    pipeline.forget_producer()
+    if not pipeline.broker.keeps_topics:
+        pipeline.ensure_topics()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("fails", "said", "returns"),
+    "trouble",
     [
-        pytest.param(LocalValkey.kill, "stream.redis.away", LocalValkey.start, id="away, and back empty"),
-        pytest.param(partial(bounded, most="1"), "> 'maxmemory'", partial(bounded, most="0"), id="full"),
+        redis_away_and_back_empty,
+        redis_full,
+        *(
+            pytest.param(one, marks=pytest.mark.broker)
+            for one in (paused, one_joins_and_the_first_leaves, broker_restarted)
+        ),
     ],
 )
-def test_redis_fails_while_samples_flow(pipeline, store, fails, said, returns):
-    """The worker lives on, says why, and writes all of it when it can."""
-    samples, worker = begun(pipeline, 200, 100)
-    fails(store)
-    pipeline.publish(samples[100 * MACHINES :])
-    await_condition(lambda: said in worker.output_end(50), "the worker says why")
-    returns(store)
+def test_trouble_while_samples_flow(pipeline, store, trouble):
+    """Nothing is set back or lost, and each worker that nobody stopped lives on."""
+    samples, first = begun(pipeline, 300, 100)
+    sent = 100
+
+    def publish_until(slot):
+        nonlocal sent
+        pipeline.publish(samples[sent * MACHINES : slot * MACHINES])
+        sent = slot
+
+    stopped = trouble(pipeline, store, first, publish_until) or []
+    publish_until(300)
     pipeline.await_exact()
-    assert worker.running
+    assert [one for one in pipeline.workers if not one.running] == stopped
 
 
 @pytest.mark.broker
@@ -146,19 +159,6 @@ def test_redis_restored_from_an_older_dump(pipeline, store):
     pipeline.await_exact()
     pipeline.publish(samples[200 * MACHINES :])
     pipeline.await_exact()
-
-
-@pytest.mark.broker
-@pytest.mark.slow
-def test_the_broker_restarted_and_the_topic_made_again(pipeline):
-    """A new topic under the old name is read from its start onto the state that is there."""
-    samples, _ = begun(pipeline, 200, 100)
-    pipeline.broker.restart()
-    pipeline.forget_producer()
-    if not pipeline.broker.keeps_topics:
-        pipeline.ensure_topics()
-    pipeline.publish(samples[100 * MACHINES :])
-    pipeline.await_exact(120)
 
 
 @pytest.mark.slow
