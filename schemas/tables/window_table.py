@@ -6,9 +6,9 @@ Layout (little endian):
 
     8 bytes   magic ``WINDTBL`` and the major version as one byte
     4 bytes   length of the header, uint32
-    header    JSON: ``crc32c`` (first: checksum of the whole value with zeros in its place, eight digits; where it is
-              absent nothing is verified), ``minor``, ``machines`` (rows), ``windows_s``, ``partition``, ``offset``,
-              ``topic_id``, ``slot_s``, ``facts`` (version of the partition's facts), ``written_at``,
+    header    JSON: ``crc32c`` (first: checksum of the whole value with zeros in its place, eight digits; of older
+              writers ``minor`` is first, and nothing is verified), ``minor``, ``machines`` (rows), ``windows_s``,
+              ``partition``, ``offset``, ``topic_id``, ``slot_s``, ``facts`` (version of the facts), ``written_at``,
               ``base`` (number of the write of the base; 0 outside Redis), ``names_bytes`` (length of the names),
               ``resources`` (names of the resource axis), ``columns``: [[name, dtype, shape], ...]
     columns   one after another, each starting at a multiple of 8 from the end of the header padding; the machine is
@@ -81,7 +81,7 @@ _RESOURCE_AXES = dict.fromkeys(
 
 _MAGIC = b"WINDTBL"
 _PREFIX = struct.Struct("<7sBI")
-_SUM, _NO_SUM = b'{"crc32c":"', b"00000000"
+_SUM, _NO_SUM, _UNSUMMED = b'{"crc32c":"', b"00000000", b'{"minor":'
 _SUM_AT = _PREFIX.size + len(_SUM)
 _SUM_END = _SUM_AT + len(_NO_SUM)
 
@@ -176,8 +176,9 @@ def decode_table(raw: bytes, partition: int | None = None) -> WindowTable:
         if raw[_SUM_AT:_SUM_END] != b"%08x" % whole:
             raise TableError(f"window table is damaged: its checksum is {whole:08x}, it says {raw[_SUM_AT:_SUM_END]!r}")
     offset = _PREFIX.size + header_bytes
-    if len(raw) < offset:
-        raise TableError(f"window table is damaged: {len(raw)} bytes, its header alone has {offset}")
+    if len(raw) < offset or not raw.startswith((_SUM, _UNSUMMED), _PREFIX.size):
+        begin = raw[_PREFIX.size : _SUM_AT]
+        raise TableError(f"window table is damaged: {len(raw)} bytes, its header alone has {offset}, from {begin!r} on")
     try:
         header = _header_decoder.decode(memoryview(raw)[_PREFIX.size : offset])
         columns: dict[str, NDArray[np.generic]] = {}

@@ -92,7 +92,7 @@ class FollowedFleet(threading.Thread):
     def held(self, hold: str) -> Instance | None:
         """Return the evictor's reservation under an id."""
         found = self._follower.view.instances.get(hold)
-        written = None if found is None else self._generations.get(found.id.encode())
+        written = None if found is None or found.state != "reserved" else self._generations.get(hold.encode())
         return found if found is not None and written == str(found.generation).encode() else None
 
     def machines(self) -> int:

@@ -236,7 +236,10 @@ def test_a_deployer_that_has_a_pods_uid_keeps_it(binding):
 
 
 def test_only_what_the_evictor_wrote_is_a_hold(valkey, names, server):
-    """A deployer's reservation under the same id steers no pod; with the evictor's word the same one does."""
+    """A deployer's reservation under the same id steers no pod; with the evictor's word the same one does.
+
+    Once a deployer has confirmed it, and could move it, it is an instance like any other: it counts on its node.
+    """
     write(valkey.url, names)
     ledger = Ledger(Wire({"url": valkey.url}), names)
     ledger.open()
@@ -252,9 +255,12 @@ def test_only_what_the_evictor_wrote_is_a_hold(valkey, names, server):
     with extender(valkey.url, names) as (_, port, page):
         eventually(lambda: is_ready(page))
         eventually(lambda: best("u") == nodes)
-        for generation, order_of in ((made.instance.generation, ["n3"]), (made.instance.generation + 1, nodes)):
+        for generation, order_of in ((made.instance.generation + 1, nodes), (made.instance.generation, ["n3"])):
             server.hset(names.holds, hold.id, generation)
             eventually(lambda order_of=order_of: best("u") == order_of)
+        full = Instance(id=hold.id, machine="n0", state="confirmed", amounts=tuple(1e3 for _ in RESOURCES))
+        ledger.correct([full])
+        eventually(lambda: best("u")[:1] == ["n1"])
     ledger.wire.close()
 
 
