@@ -32,7 +32,7 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -44,7 +44,7 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.facets import facets_of
 from scorer.ledger.record.instance import Instance, rules_of
 from scorer.ledger.view.overlay import Readable
-from scorer.ledger.view.view import GONE, Change, instance_of
+from scorer.ledger.view.view import GONE, instance_of
 from scorer.ranking.filters.cordon import Cordon
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.kernel.binding import TIE
@@ -63,6 +63,10 @@ STEPS, LEVELS = 8, 4
 """Room is counted in eighths of the largest share; shares down to 1/16 of it are told apart."""
 COPIES_MAX = 4_096
 """The most eighths that are counted on one machine."""
+SMALL_MAX = 1_024
+"""So many different amounts are remembered as no larger than the largest: most instances are like others."""
+FEW = 2
+"""More changes than these are counted by machine; that takes longer than to look at so many instances of each."""
 FRESH_S = 30.0
 """Measurements are read again after so long: a snapshot comes up to 20 times a second, and this takes 20 to 70 ms."""
 
@@ -94,42 +98,53 @@ class Room:
     """So many placements were surely possible when it was computed."""
     changes: int = 0
     """How many changes of the ledger came since."""
+    small: set[tuple[tuple[float | None, ...], float]] = field(default_factory=set)
+    """Amounts that are no larger than that share."""
 
     def follows(self, request: Request, inputs: RankingInputs, count: int) -> bool:
         """Count the changes since; return False where it must be computed anew for so many instances."""
-        of, most, records = self.of, self.share, inputs.ledger.slots.records
-        if any(one is not other for one, other in zip(_depends(of), _depends(inputs), strict=True)):
+        of, view = self.of, inputs.overlay or inputs.ledger
+        if of.ledger is not inputs.ledger or of.overlay is not inputs.overlay or of.profile is not inputs.profile:
             return False
-        parts, asked = self.parts, share_of(request.amounts(), float(request.maxmemory), self.parts)
-        if asked > most or not 0 <= inputs.now_s - of.now_s < FRESH_S:
+        was, now = of.snapshot, inputs.snapshot
+        if was.rules is not now.rules or was.roster is not now.roster or not 0 <= inputs.now_s - of.now_s < FRESH_S:
             return False
-        view = inputs.overlay or inputs.ledger
         changes = view.changes_since(self.position)
-        if changes is None:
+        if changes is None or not self._small(request.amounts(), float(request.maxmemory)):
             return False
-        for slot in [slot for _, slot, _ in changes if slot != GONE and view is inputs.ledger]:
-            if share_of(records["amounts"][slot].tolist(), records["maxmemory"][slot], parts) > most:
+        machines = [machine for machine, slot, _ in changes if slot != GONE]
+        each = Counter(machines) if len(machines) > FEW else dict.fromkeys(machines, FEW)
+        came = [one for machine, number in each.items() for one in view.newest_on(machine, number)]
+        for one in came:
+            if not self._small(one.amounts, one.maxmemory):
                 return False
-        if self._shuts_more(request, changes, view, count):
+        if self._shuts_more(request, came, view, count):
             return False
         position = view.position
         self.changes += position - self.position
         self.position = position
         return True
 
-    def _shuts_more(self, request: Request, changes: Sequence[Change], view: Readable, count: int) -> bool:
+    def _small(self, amounts: tuple[float | None, ...], maxmemory: float) -> bool:
+        """Return whether an instance is not larger than the largest one was."""
+        key = amounts, maxmemory
+        if key in self.small:
+            return True
+        small = share_of(amounts, maxmemory, self.parts) <= self.share
+        if small and len(self.small) < SMALL_MAX:
+            self.small.add(key)
+        return small
+
+    def _shuts_more(self, request: Request, came: Sequence[Instance], view: Readable, count: int) -> bool:
         """Return whether more machines may be shut to one instance than were left out."""
         if self.instances > EXACT_MAX or self.shut >= len(self.free):
             return False
-        came = [(machine, facets) for machine, slot, facets in changes if slot != GONE]
-        for machine, _ in came:  # the newest are last
-            if any(one.rules is not None for one in view.held_on(machine)[-len(came) :]):
+        most = 0
+        for one in came:
+            if one.rules is not None:
                 return True
-        shared = [
-            sum(len(view.holders(frozenset([one]))) for one in facets if one[0] in ("cluster", "port"))
-            for facets in (facets_of(request) if request.cluster or request.ports else (), *(of for _, of in came))
-        ]
-        return max(shared) + _more_shut(request, count) > self.shut
+            most = max(most, _sharing(one, view))
+        return max(most, _sharing(request, view)) + _more_shut(request, count) > self.shut
 
     def allows(self) -> Bools:
         """Return [M]: where the new instance surely leaves room."""
@@ -137,10 +152,6 @@ class Room:
         least, own = np.sort(left)[:2], left[self.domains]
         others: Floats = np.where(own == least[0], least[1], least[0])
         return (own >= 1) & (others >= np.minimum(self.free, 1.0))
-
-
-def _depends(inputs: RankingInputs) -> tuple[object, ...]:
-    return inputs.ledger, inputs.overlay, inputs.profile, inputs.snapshot.rules, inputs.snapshot.roster
 
 
 def near(request: Request, inputs: RankingInputs, count: int = 1) -> Room | None:
@@ -231,6 +242,13 @@ def domains(inputs: RankingInputs) -> list[list[str]]:
     names, codes = inputs.snapshot.names, _domains(inputs)
     numbers = range(int(codes.max(initial=-1)) + 1)
     return [[names[row] for row in np.flatnonzero(codes == number).tolist()] for number in numbers]
+
+
+def _sharing(one: Instance | Request, view: Readable) -> int:
+    """Return how many instances have the cluster or a port of one."""
+    if not one.cluster and not one.ports:
+        return 0
+    return sum(len(view.holders(frozenset([key]))) for key in facets_of(one) if key[0] in ("cluster", "port"))
 
 
 def _shut(request: Request, inputs: RankingInputs, count: int) -> int:

@@ -110,6 +110,10 @@ class Overlay:
         here = [one for one in self.base.held_on(machine) if one.id not in self._without]
         return here + [one for one in self._proposed.values() if one.machine == machine]
 
+    def newest_on(self, machine: str, count: int) -> list[Instance]:
+        """Return the last instances that came to a machine."""
+        return self.held_on(machine)[-count:]
+
     def addresses_on(self, machine: str) -> list[int]:
         """Return the addresses of the records of one machine's instances: of the view, then of the proposed ones."""
         here = [slot for slot in self.base.slots_on(machine) if slot not in self._missing]

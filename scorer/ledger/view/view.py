@@ -9,11 +9,12 @@ last. Reading would change the view, and each reader would have to know which ro
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
 from scorer.ledger.record.facets import Avoiders, Facet, alike, facets_of
-from scorer.ledger.record.instance import LIVE, Instance, arriving, kept_of, machines_of, rules_of
+from scorer.ledger.record.instance import LIVE, Instance, arriving, as_held, kept_of, machines_of, rules_of
 from scorer.ledger.view.slots import MOST, Leavers, Slots, left_behind
 
 GONE = -1
@@ -227,6 +228,11 @@ class LedgerView:
     def held_on(self, machine: str) -> list[Instance]:
         """Return the live instances that hold a machine: those on it, and those that move to it."""
         return [self.instances[instance_id] for instance_id in self._by_machine.get(machine, ())]
+
+    def newest_on(self, machine: str, count: int) -> list[Instance]:
+        """Return the last instances that came to a machine, in their form there."""
+        ids = islice(reversed(self._by_machine.get(machine, {})), count)
+        return [as_held(self.instances[one], machine) for one in ids]
 
     def matching(self, facets: frozenset[Facet]) -> list[str]:
         """Return the ids of the instances with all these facets."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.commands.planning.capacity import _lost
-from scorer.ledger.record.instance import copy_with
+from scorer.ledger.record.instance import Moving, arrival, copy_with
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import plan
 from scorer.placement.choosing.trial import Trial, homeless, ranked
@@ -234,24 +234,32 @@ def test_a_place_that_was_missing_before_refuses_nothing_else():
 
 
 @pytest.mark.parametrize(
-    ("asked", "others", "later_s", "changes"),
+    ("asked", "came", "later_s", "changes"),
     [
-        pytest.param(1, {}, 0.0, 2, id="changes are counted"),
-        pytest.param(2, {}, 0.0, 0, id="a larger request"),
-        pytest.param(1, {"cpu": 2}, 0.0, 0, id="a larger instance of another scorer"),
-        pytest.param(1, {"cluster": "c"}, 0.0, 0, id="a larger cluster of another scorer"),
-        pytest.param(1, {"selector": "disk=ssd"}, 0.0, 0, id="a rule of another scorer's instance"),
-        pytest.param(1, {}, survive.FRESH_S, 0, id="old measurements"),
+        pytest.param(1, [{}, {}], 0.0, 2, id="changes are counted"),
+        pytest.param(2, [{}, {}], 0.0, 0, id="a larger request"),
+        pytest.param(1, [{"cpu": 2}, {}], 0.0, 0, id="a larger instance of another scorer"),
+        pytest.param(1, [{"cpu": 2}, *[{}] * 9], 0.0, 0, id="a larger instance before many others"),
+        pytest.param(1, [{"moved": 2.0}, {}], 0.0, 0, id="a move to more room"),
+        pytest.param(1, [{"cluster": "c"}] * 2, 0.0, 0, id="a larger cluster of another scorer"),
+        pytest.param(1, [{"selector": "disk=ssd"}] * 2, 0.0, 0, id="a rule of another scorer's instance"),
+        pytest.param(1, [{}, {}], survive.FRESH_S, 0, id="old measurements"),
     ],
 )
-def test_far_from_the_limit_a_decision_counts_changes(asked, others, later_s, changes):
+def test_far_from_the_limit_a_decision_counts_changes(asked, came, later_s, changes):
     """The sums are computed again for a larger instance, and for new measurements."""
     of, how, tables = racks(100, 5), profile("kubernetes", "rack"), Tables()
     assert near(request(cpu=1, memory=1), of.inputs(how, tables)) is None
-    for name in ("one", "two"):
-        put(of, request(id=name, **{"cpu": 1, "memory": 1, **others}), "m0")
+    for number, one in enumerate(came):
+        fields = {"cpu": 1, "memory": 1, **one}
+        cpu = fields.pop("moved", 0.0)
+        put(of, request(id=f"i{number}", **fields), "m0")
+        if cpu:
+            there = of.ledger.instances["i0"]
+            new = arrival(copy_with(there, amounts=(cpu, *there.amounts[1:])))
+            of.ledger.apply(copy_with(there, moving=Moving("m1", of.now_s, of.now_s + 60, 1, new)))
     later = FleetState(of.snapshot, of.ledger, of.now_s + later_s)
-    assert (near(request(cpu=asked, memory=1), later.inputs(how, tables)) is None) == ("selector" not in others)
+    assert (near(request(cpu=asked, memory=1), later.inputs(how, tables)) is None) == ("selector" not in came[0])
     assert [one.changes for one in tables.kept.values()] == [changes]
 
 
