@@ -59,8 +59,7 @@ and ``in_role`` count instances with a port, or with a role in a cluster.
 from schemas.rpc.request import Request
 from scorer.ledger.record.limits import Limit, in_role, on_port, total
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.profiles.plugins import Filter, Score, filters, scores
-from scorer.ranking.profiles.third_party import PluginError
+from scorer.ranking.profiles.plugins import Filter, PluginError, Score, filters, scores
 from scorer.snapshot.arrays import Bools, Floats
 
 __all__ = [

@@ -23,7 +23,6 @@ from scorer.client import WindwardError
 from scorer.client.call import read
 from scorer.client.log import _Entry
 from scorer.commands.instances.why import _object_in
-from scorer.commands.planning.wanted_file import read_wanted
 from scorer.kubernetes.extender.protocol import read_args, read_binding
 from scorer.kubernetes.nodes_body import read_node, read_nodes
 from scorer.kubernetes.pods_api import _read_bookmark, _read_event
@@ -31,8 +30,9 @@ from scorer.kubernetes.pods_body import read_list, read_pod
 from scorer.ledger.record.instance import record_or_none
 from scorer.ledger.store.reconcile import InventoryError, read_inventory
 from scorer.live.loader import Loader
+from scorer.planning.wanted.requests import read_wanted
+from scorer.rpc.loop import read_query
 from scorer.rpc.methods.parameters import read_object, read_params
-from scorer.rpc.replies import read_query
 from streams.bridge.formats import node_exporter, otel, telegraf
 from streams.bridge.formats.points import UnreadableError
 
@@ -149,11 +149,11 @@ def test_json_is_read_nowhere_else():
     known = {
         "schemas/messages/sample.py", "schemas/tables/window_table.py",
         "schemas/values/read_json.py", "scorer/client/call.py", "scorer/commands/machines/operator_facts.py",
-        "scorer/commands/planning/wanted_file.py", "scorer/commands/shared/request.py",
-        "scorer/kubernetes/evictor/rules.py", "scorer/kubernetes/extender/protocol.py",
+        "scorer/planning/wanted/requests.py", "scorer/commands/shared/request.py",
+        "scorer/kubernetes/evictor/evictor.py", "scorer/kubernetes/extender/protocol.py",
         "scorer/kubernetes/nodes_body.py", "scorer/kubernetes/pods_api.py", "scorer/kubernetes/pods_body.py",
         "scorer/ledger/record/instance.py", "scorer/ledger/store/reconcile.py", "scorer/rpc/methods/placements.py",
-        "scorer/rpc/methods/parameters.py", "scorer/rpc/operators/operator_rules.py", "scorer/rpc/replies.py",
+        "scorer/rpc/methods/parameters.py", "scorer/rpc/operators/operator_rules.py", "scorer/rpc/loop.py",
         "streams/bridge/formats/node_exporter.py", "streams/bridge/formats/otel.py",
         "streams/bridge/formats/telegraf.py", "ops/cli/known.py", "ops/demo/command.py",
         "ops/docs/rpc_page.py", "ops/doctor/bundle.py",

@@ -19,7 +19,7 @@ from scorer.ledger.record.instance import LIVE
 from scorer.placement.choosing.trial import ranked
 from scorer.planning.soon_hot import chances, loads_of, margins
 from scorer.ranking.explanation.explain import refusals
-from scorer.ranking.profiles.third_party import PluginError
+from scorer.ranking.profiles.plugins import PluginError
 from scorer.snapshot.arrays import Bools, Floats
 
 SOON_HOT_MAX = 10

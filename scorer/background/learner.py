@@ -18,8 +18,7 @@ from scorer.background.thread import BackgroundThread
 from scorer.classes.class_usage import LastReports, class_usage, prod_and_system, reported_at
 from scorer.classes.prediction import Histograms
 from scorer.ledger.store.follower import Follower
-from scorer.ledger.store.lease import Lease
-from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.store.scripts import Lease, Ledger
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import Metrics
 from scorer.ranking.calibration import Calibration, Cases, Stated, with_cases

@@ -2,7 +2,6 @@
 
 placer      ranks or plans, and reserves in the ledger. Not pure
 choosing/   which machine is next
-offers/     what is put to the ledger, and what becomes of it
 
 The modules of a decision; below each are those that it calls. All but `placer` are pure: their inputs are values, the
 ledger's view and the time, their results values.
@@ -12,8 +11,6 @@ ledger's view and the time, their results values.
         |-- ranking.rank     one instance: one evaluation of all rows
         `-- plan             many instances, kind by kind: alike ones in one loop, each seeing the ones before
             `-- trial        the what-if: the ledger with proposed changes, and what a profile chooses on it
-
-    placement                result of a query: records, the reasons of instances without one, conflicts
 
 No ranking is kept for the next query, so no answer depends on the queries before it.
 """

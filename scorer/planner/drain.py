@@ -32,10 +32,9 @@ from schemas.rpc.results import DrainLine, DrainResult, Emptied, Emptying, Updat
 from schemas.values.read_json import read_as
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.store.check import instances_on
-from scorer.ledger.store.lease import Lease
-from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.store.scripts import Lease, Ledger
 from scorer.placement.choosing.trial import Anew
-from scorer.placement.offers.placement import Conflict
+from scorer.placement.placer import Conflict
 from scorer.planner.settings import PlannerSettings
 from scorer.planning.drain.consolidate import Consolidated, consolidate
 from scorer.planning.drain.drain import Drained

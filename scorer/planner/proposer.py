@@ -21,10 +21,9 @@ from schemas.messages.proposal import write_proposal
 from schemas.names import Names
 from schemas.process.metrics import counter, gauge
 from schemas.process.redis_url import in_words
+from scorer.background.checker import ServerSettings
 from scorer.ledger.record.transition import Overtaken, UnknownFormat
-from scorer.ledger.store.lease import Lease
-from scorer.ledger.store.scripts import Ledger
-from scorer.ledger.store.server_settings import ServerSettings
+from scorer.ledger.store.scripts import Lease, Ledger
 from scorer.metrics import AnsweringMetrics
 from scorer.placement.choosing.trial import homeless
 from scorer.planner.settings import PlannerSettings
@@ -34,8 +33,8 @@ from scorer.planning.balance.proposals import OUTCOMES, Term, propose
 from scorer.planning.balance.rounds import Rounds, UnderWay, condition_of
 from scorer.planning.violations import WHY, violations
 from scorer.ranking.inputs import FleetState, RankingInputs, Tables, machines_of
+from scorer.ranking.profiles.plugins import PluginError
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.profiles.third_party import PluginError
 from scorer.ranking.survive import domains
 from scorer.wire import AWAY, Wire
 

@@ -17,9 +17,8 @@ from schemas.rpc.results import CapacityResult, PlanResult, PlanStep, RebalanceR
 from schemas.values.errors import field_error
 from scorer.planning.balance.advice import advice, told
 from scorer.planning.room import counts_by, room_of_each
-from scorer.planning.wanted.differences import Action
 from scorer.planning.wanted.requests import InvalidWanted, WantedRequests
-from scorer.planning.wanted.wanted import compare, undoable
+from scorer.planning.wanted.wanted import Action, compare, undoable
 from scorer.ranking.inputs import InputsOf
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.rpc.methods.parameters import read_params

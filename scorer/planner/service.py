@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from schemas.rpc import results
 from schemas.rpc.envelope import Query
-from scorer.placement.choosing.steps import run_to_end
+from scorer.placement.choosing.plan import run_to_end
 from scorer.planner.drain import Drainer, drain
 from scorer.planner.proposer import Proposer
 from scorer.planner.queries import capacity, plan, rebalance

@@ -1,6 +1,6 @@
 """Plans of changes to a fleet. Pure: the present fleet is the input, a plan with its reasons the result.
 
-balance/      moves that lower the load of hot machines; `thresholds/` has the rules of a peer for it
+balance/      moves that lower the load of hot machines; `thresholds` has the rules of a peer for it
 drain/        how to empty machines, or a class of what no longer fits
 wanted/       the steps from the ledger's instances to those that a file wants
 room          how many more instances of a kind fit

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.rpc.request import Request
+from scorer.ledger.record.limits import Limit, one_to_a_port
 from scorer.ranking.formulas.selectors import check_selectors
 from scorer.ranking.inputs import RankingInputs, Seen, quiet
 from scorer.ranking.kernel import binding
@@ -220,6 +221,31 @@ def refusal_of(request: Request, inputs: RankingInputs, row: int) -> str:
     decision.refused[row] = 0
     decision.evaluate()
     return "" if not decision.refused[row] else verdict_of(decision.verdicts, int(decision.refused[row]))[1]
+
+
+def limits(ranking: "Ranking | Decision", rows: Sequence[int], request: Request) -> list[tuple[Limit, ...]]:
+    """Return, for each of some machines, the upper limits of its sums and counts with the request.
+
+    Where one measure has two limits, both hold. Each port of a machine is used once, whatever the profile says.
+    ``request`` may differ from the ranking's own.
+    """
+    index, found = np.array(rows, np.int64), list[Limit]()
+    own = {id(each.placed): each.machines for each in ranking.verdicts}
+    for placed in ranking.profile.limiting:
+        asked = own.get(id(placed), ranking.machines).of(request)
+        if plugins.wanted(placed.filter, request, asked):
+            found += placed.filter.limit(request, asked.take(index))
+    known = {limit.measure for limit in found}
+    found += [limit for limit in one_to_a_port(request.ports) if limit.measure not in known]
+    columns = [_of_each(limit, len(rows)) for limit in found]
+    return list(zip(*columns, strict=True)) if columns else [()] * len(rows)
+
+
+def _of_each(limit: Limit, count: int) -> list[Limit]:
+    measure, most, reason = limit
+    if not isinstance(most, np.ndarray):
+        return [limit] * count
+    return [Limit(measure, one, reason) for one in most.tolist()]
 
 
 class Decision:

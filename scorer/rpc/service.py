@@ -22,9 +22,8 @@ from scorer.background.checker import Checker
 from scorer.ledger.record.transition import FORMAT, NotAcknowledged, Torn, UnknownFormat
 from scorer.ledger.store.marker import Marker
 from scorer.metrics import Metrics
-from scorer.placement.choosing.steps import Steps
-from scorer.placement.offers.placement import Conflict, IdTaken, Late
-from scorer.placement.placer import Placing
+from scorer.placement.choosing.plan import Steps
+from scorer.placement.placer import Conflict, IdTaken, Late, Placing
 from scorer.planning.violations import violations
 from scorer.ranking.inputs import RankingInputs, machines_of
 from scorer.ranking.profiles.profile import ProfileError

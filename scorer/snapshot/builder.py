@@ -23,9 +23,8 @@ from schemas.messages.sample import MachineFacts
 from schemas.tables.partition_windows import PartitionWindows
 from schemas.tables.window_table import WindowTable
 from scorer.snapshot.arrays import Bools, Integers
-from scorer.snapshot.joining import Columns
 from scorer.snapshot.rules import MachineRules, Roster
-from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.snapshot import Columns, Snapshot
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,10 @@ from pathlib import Path
 
 from schemas.resources import PRIORITY_CLASSES
 from schemas.rpc.request import InvalidRequest, Request
-from scorer.commands.planning.wanted_file import read_wanted
 from scorer.commands.shared.fleet_file import InvalidFleet, read_fleet
 from scorer.planning.balance.advice import advice
 from scorer.planning.drain.evicting import evicting
-from scorer.planning.wanted.requests import InvalidWanted
+from scorer.planning.wanted.requests import InvalidWanted, read_wanted
 from scorer.planning.wanted.wanted import compare
 from scorer.ranking.explanation.explain import answer
 from scorer.ranking.profiles import catalogue

@@ -39,13 +39,12 @@ from scorer.ledger.record.limits import Limit, adds, mosts_in_script, scales_in_
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import plan
 from scorer.placement.choosing.trial import ranked
-from scorer.placement.offers.placement import limits
 from scorer.placement.placer import CANDIDATES
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.filters.fits import Fits
 from scorer.ranking.inputs import RankingInputs, Tables, by_class_filter
 from scorer.ranking.profiles.profile import PlacedFilter, Profile
-from scorer.ranking.rank import rank
+from scorer.ranking.rank import limits, rank
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 

@@ -14,7 +14,7 @@ from schemas.process.tables import Screen, readable
 from schemas.values.globs import is_glob
 from schemas.values.numbers import counted
 from scorer.client import Client, ConfirmResult, InstanceRow, WindwardError
-from scorer.commands.machines.known_machines import selects
+from scorer.commands.machines.operator_facts import selects
 from scorer.commands.shared import ask
 from scorer.ledger.record.facets import named
 from scorer.settings import ClientSettings

@@ -38,7 +38,7 @@ def states(row: MachineRow) -> list[str]:
 
 def matching(rows: Iterable[MachineRow], wanted: Sequence[str], selector: str) -> list[MachineRow]:
     """Return the machines in all of these states that the selector matches."""
-    from scorer.commands.machines.known_machines import selects
+    from scorer.commands.machines.operator_facts import selects
 
     found = [row for row in rows if set(wanted) <= set(states(row))]
     return [row for row in found if selects(selector, row.machine, row.labels)] if selector else found

@@ -287,8 +287,8 @@ def _found(settings: ListSettings) -> tuple[MachinesResult, ask.Show[MachinesRes
 
 
 def _write(verb: str, settings: WriteSettings) -> int:
-    from scorer.commands.machines.forget import forget
-    from scorer.commands.machines.known_machines import known_machines, meant, write_cordon
+    from scorer.commands.machines.operator_facts import known_machines, meant, write_cordon
+    from scorer.commands.machines.rename import forget
 
     arguments: list[str] = []
     if isinstance(settings, CordonSettings):

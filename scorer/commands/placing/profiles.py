@@ -14,8 +14,8 @@ from schemas.values.numbers import counted, duration
 from scorer.commands.shared.whole_fleet import chosen_profile
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.catalogue import load_profiles, read_profile
+from scorer.ranking.profiles.plugins import PluginError
 from scorer.ranking.profiles.profile import DEMANDS, ProfileError
-from scorer.ranking.profiles.third_party import PluginError
 
 
 @dataclass(frozen=True, kw_only=True)

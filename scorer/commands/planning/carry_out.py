@@ -21,19 +21,34 @@ no other is tried, except under GO_ON. The outcomes are yielded one by one: a ca
 
 A step names the generation that it was planned for: an instance that was replaced meanwhile is not touched. A move
 reserves amounts and rules with its target. Ports, role and labels change at once (`NOT_MOVED`), after that.
+
+`announce` puts moves whose targets are reserved, and exchanges of roles, on the lists from which a mover takes them
+(`schemas.messages.proposal`). A message of a command has the fence `COMMANDS`, above any lease's number: no planner
+overtakes it, and a mover that compares fences carries it out. The target is reserved already, so the mover's own
+``update`` is the same move again. The message ends when the move does.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import groupby
 from typing import Any, Literal, TypeVar
 
 import msgspec
+import redis
 
+from schemas.messages.proposal import begun_move, exchange_of_roles
+from schemas.process.redis_url import in_words
+from schemas.process.tables import readable
 from scorer.client import Client, Moving, WindwardError
 from scorer.ledger.record.instance import as_request
-from scorer.planning.wanted.differences import NOT_MOVED, Step, restoring
+from scorer.planning.wanted.wanted import NOT_MOVED, Step, restoring
+from scorer.rpc.operators import operator_rules
+from scorer.settings import ClientSettings
+from scorer.wire import AWAY, Wire
 
 _Answer = TypeVar("_Answer")
 
@@ -259,3 +274,31 @@ def _way_back(outcome: Outcome) -> Step:
     moved = step.action == "move"
     changes = restoring(old, [name for name in step.changes if not moved or name in NOT_MOVED])
     return Step("cancel" if moved else step.action, step.id, generation=step.generation, changes=changes)
+
+
+def announce(
+    settings: ClientSettings, moves: Sequence[tuple[Step, Moving]], why: str, roles: Sequence[Mapping[str, Any]] = (),
+    lasts_s: float = 0.0,
+) -> bool:  # fmt: skip
+    """Put the moves on the list, in their order; return whether this worked, with the reason on stderr if not.
+
+    They stay reserved then, and can be confirmed by hand. ``roles``: steps of a plan that exchange roles, which stay on
+    the list of these for ``lasts_s``.
+    """
+    now_s = time.time()
+    messages = [
+        begun_move(step.id, step.generation, step.source or "", moving.to, moving.until, moving.number, now_s, why)
+        for step, moving in moves
+    ]
+    for one in roles:
+        named = (one["id"], one["generation"], one["source"], one["swap_role_with"], one["role"])
+        messages.append(exchange_of_roles(*named, now_s + lasts_s, now_s, why))
+    if not messages:
+        return False
+    try:
+        with closing(Wire(settings.redis_arguments())) as wire:
+            operator_rules.announce(wire, settings.names, messages, now_s)
+    except (*AWAY, redis.ResponseError) as error:
+        sys.stderr.write(f"the targets are reserved, but the moves are not on the list: {readable(in_words(error))}\n")
+        return False
+    return True

@@ -25,8 +25,7 @@ from schemas.process.tables import Column, Screen, readable, view
 from schemas.rpc.results import DrainResult
 from schemas.values.numbers import amount, counted
 from scorer.client import WindwardError
-from scorer.commands.machines.known_machines import write_cordon
-from scorer.commands.machines.operator_facts import in_words
+from scorer.commands.machines.operator_facts import in_words, write_cordon
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import ON_THE_LIST, amount_of, basis, basis_in_words, time_of
 from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile, planned
@@ -183,7 +182,7 @@ def _evict(settings: DrainSettings, profile: Profile) -> int:
 def cancel(settings: ClientSettings, machines: Sequence[str]) -> list[str]:
     """Cancel the unconfirmed moves away from these machines; return the ids. Raises WindwardError at a refusal."""
     from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out
-    from scorer.planning.wanted.differences import Step
+    from scorer.planning.wanted.wanted import Step
 
     steps = []
     with ask.client(settings) as scorer:

@@ -31,7 +31,7 @@ from scorer.wire import AWAY
 if TYPE_CHECKING:
     from schemas.rpc.results import PlanResult
     from scorer.commands.planning.carry_out import Calls, Outcome
-    from scorer.planning.wanted.differences import Action, Step
+    from scorer.planning.wanted.wanted import Action, Step
 
 
 CHANGES, UNKNOWN = 1, 255
@@ -118,8 +118,7 @@ def _tell_failure(error: Exception, settings: PlanSettings) -> None:
 def _found(settings: PlanSettings) -> tuple[PlanResult, list[Request]]:
     """Return the plan and the wanted instances; raises WindwardError, SettingsError, or one of `scorer.wire.AWAY`."""
     from schemas.rpc.results import PlanResult
-    from scorer.commands.planning.wanted_file import read_text, read_wanted
-    from scorer.planning.wanted.requests import InvalidWanted
+    from scorer.planning.wanted.requests import InvalidWanted, read_text, read_wanted
 
     try:
         with nullcontext(sys.stdin.buffer) if settings.file == "-" else Path(settings.file).open("rb") as file:
@@ -141,7 +140,7 @@ def _found(settings: PlanSettings) -> tuple[PlanResult, list[Request]]:
 def _steps(found: PlanResult, requests: Sequence[Request]) -> list[Step]:
     """Return the plan's steps in the form that `carry_out` takes."""
     from scorer.ledger.record.instance import of_builtins
-    from scorer.planning.wanted.differences import Step
+    from scorer.planning.wanted.wanted import Step
 
     request_of = {one.id: one for one in requests}
     return [
@@ -169,8 +168,7 @@ def _confirmed(outcomes: Sequence[Outcome], calls: Calls) -> dict[int, dict[str,
 
 
 def _apply(settings: PlanSettings, steps: Sequence[Step], answer: dict[str, Any]) -> int:
-    from scorer.commands.planning.announce import announce
-    from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out, undo
+    from scorer.commands.planning.carry_out import Calls, OnRefusal, announce, carry_out, undo
 
     code, left = ask.NO_MACHINE if answer["counts"]["refuse"] else ask.OK, {}
     with ask.client(settings) as scorer:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from schemas.rpc.results import RebalanceMove, RebalanceResult
     from scorer.client import Moving
     from scorer.commands.planning.carry_out import Calls, Outcome
-    from scorer.planning.wanted.differences import Step
+    from scorer.planning.wanted.wanted import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +75,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 def _rebalance(settings: RebalanceSettings) -> int:
     answer = plan_answer(_plan(settings))
     if settings.apply:
-        from scorer.commands.planning.announce import announce
-        from scorer.commands.planning.carry_out import Calls
+        from scorer.commands.planning.carry_out import Calls, announce
 
         profile_name = "" if settings.profile.endswith(".toml") else settings.profile
         with ask.client(settings) as scorer:
@@ -105,7 +104,7 @@ def apply(moves: Sequence[dict[str, Any]], calls: Calls) -> list[tuple[Step, Mov
     reported as refused, and drops nothing.
     """
     from scorer.commands.planning.carry_out import OnRefusal, carry_out
-    from scorer.planning.wanted.differences import Step
+    from scorer.planning.wanted.wanted import Step
 
     for move in moves:
         move["applied"] = None

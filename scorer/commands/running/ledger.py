@@ -17,9 +17,9 @@ from scorer.commands.shared import ask
 from scorer.ledger.store.backup import backup, read_backup, restore
 from scorer.ledger.store.check import Check, Checked, mend
 from scorer.ledger.store.follower import Follower
-from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.marker import Marker
 from scorer.ledger.store.reconcile import InventoryError
+from scorer.ledger.store.scripts import Lease
 from scorer.settings import ClientSettings, LedgerSettings
 from scorer.wire import Wire
 

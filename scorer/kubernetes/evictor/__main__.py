@@ -11,9 +11,7 @@ from schemas.process.settings import setting
 from schemas.process.signals import Stop
 from schemas.process.version import product_version
 from scorer.client import Client
-from scorer.kubernetes.evictor.evictor import Evictor, How, Proposals
-from scorer.kubernetes.evictor.metrics import Metrics
-from scorer.kubernetes.evictor.rules import Rates
+from scorer.kubernetes.evictor.evictor import Evictor, How, Metrics, Proposals, Rates
 from scorer.kubernetes.kubernetes_settings import ClusterSettings
 from scorer.kubernetes.pods_api import Calls
 from scorer.wire import Wire

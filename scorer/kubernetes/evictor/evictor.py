@@ -13,12 +13,16 @@ on whichever node, and expires even if this process ends before. The proposal is
 gone.
 
 Several may run: each proposal is taken once, and all share one hold for a kind. Their rates add up.
+
+A pod is evicted when a controller makes another one that can run elsewhere, and nothing is lost with its node. The
+annotation ``cluster-autoscaler.kubernetes.io/safe-to-evict`` counts as it does for cluster-autoscaler: "false" keeps a
+pod, "true" gives one up although it has local storage. ``windward.io/movable: "false"`` keeps a pod, too.
 """
 
 import http.client
 import logging
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -27,17 +31,98 @@ import redis
 
 from schemas.messages.proposal import READ_MAX, MoveProposal, read_proposal
 from schemas.names import Names
+from schemas.process.metrics import Table, counter, gauge
 from schemas.process.redis_url import in_words
 from schemas.rpc.request import Request
 from schemas.values.read_json import whole
 from scorer.client import Client, InstanceRow, WindwardError
-from scorer.kubernetes.evictor.metrics import Metrics
-from scorer.kubernetes.evictor.rules import WAITS, Rates, why_not
 from scorer.kubernetes.pods_api import ApiError, Calls, retry_after_s
 from scorer.kubernetes.pods_body import Pod
 from scorer.kubernetes.pods_request import REPLACES, Reading, hold_id, request_of
+from scorer.kubernetes.pods_ties import why_it_stays
 from scorer.ledger.record.instance import CLUSTER, LIVE
 from scorer.wire import AWAY, Wire
+
+DECLINED = (
+    "gone", "elsewhere", "ending", "bare", "node", "namespace", "system", "kept", "local", "unreadable", "room",
+    "budget", "refused",
+)  # fmt: skip
+"""Why a proposal is declined: there is no such pod; it is on another node; it is being deleted; nothing would make it
+again; it belongs to its node; its namespace or its priority class is left alone; an annotation keeps it; it has local
+storage; it cannot be an instance; the target has no room; a disruption budget; the API server or the scorer."""
+WAITS = ("hour", "at_once", "kind", "backoff")
+"""Why a proposal waits, the first two whatever its kind: so many were evicted in an hour; so many are not replaced
+yet; one of its kind is not; an eviction of its kind was refused a moment ago."""
+
+
+def why_not(pod: Pod | None, uid: str, source: str, namespaces: Collection[str]) -> str:
+    """Return why a pod is not evicted, one of `DECLINED`; "" where it may be. ``namespaces``: pods in these stay."""
+    if pod is None:
+        return "gone"
+    about = pod.metadata
+    reasons = {
+        "gone": about.uid != uid,
+        "elsewhere": pod.spec.node_name != source,
+        "ending": about.deletion_timestamp is not None,
+        "namespace": about.namespace in namespaces,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "") or why_it_stays(pod)
+
+
+class Rates:
+    """The limits of evictions: in an hour, at a time, and one of a kind at a time."""
+
+    def __init__(self, hour_max: int, at_once: int) -> None:
+        self._hour_max, self._at_once = hour_max, at_once
+        self._began: deque[float] = deque()
+        self._open: set[str] = set()
+        self._backoff: dict[str, float] = {}
+
+    def why_wait(self, kind: str, now_s: float) -> str:
+        """Return why no eviction of a kind may begin now, one of `WAITS`; "" where one may."""
+        while self._began and self._began[0] <= now_s - 3600:
+            self._began.popleft()
+        if len(self._began) >= self._hour_max:
+            return "hour"
+        if len(self._open) >= self._at_once:
+            return "at_once"
+        if kind in self._open:
+            return "kind"
+        if self._backoff.get(kind, now_s) > now_s:
+            return "backoff"
+        self._backoff.pop(kind, None)
+        return ""
+
+    def begin(self, kind: str, now_s: float) -> None:
+        self._began.append(now_s)
+        self._open.add(kind)
+
+    def end(self, kind: str) -> None:
+        """Record that the evicted pod was replaced, or that its hold has ended."""
+        self._open.discard(kind)
+
+    def refuse(self, kind: str, until_s: float) -> None:
+        """Start no eviction of a kind until then."""
+        self._backoff[kind] = until_s
+
+
+REPLACED = ("target", "elsewhere", "unseen")
+"""Where the replacement came: to the held node; to another; none was seen while the node was held."""
+
+
+class Metrics(Table):
+    """Its metrics, in a registry of their own; every known label begins at 0."""
+
+    PROCESS = "evictor"
+
+    evicted = counter("windward_evictor_evicted", "Pods evicted")
+    would = counter("windward_evictor_dry_runs", "Evictions that were tried alone, without --apply")
+    declined = counter("windward_evictor_declined", "Proposals declined, by reason", reason=DECLINED)
+    replaced = counter("windward_evictor_replaced", "Evicted pods by where their replacement came", where=REPLACED)
+    waiting = gauge("windward_evictor_waiting", "Proposals that wait, by reason", reason=WAITS)
+    open = gauge("windward_evictor_open", "Evicted pods whose replacement was not seen yet")
+    up = gauge("windward_evictor_up", "1 while the last turn could ask Redis, scorer and API server")
+
 
 log = logging.getLogger("windward.evictor")
 

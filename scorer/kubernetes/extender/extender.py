@@ -14,7 +14,7 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.instance import request_digest
 from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.view.view import instance_of
-from scorer.placement.offers.placement import candidates
+from scorer.placement.placer import candidates
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import Ranking
 

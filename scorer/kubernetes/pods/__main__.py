@@ -16,8 +16,7 @@ from scorer.kubernetes.kubernetes_settings import KubernetesSettings, Name
 from scorer.kubernetes.pods.metrics import Metrics
 from scorer.kubernetes.pods.nodes import NodeFacts
 from scorer.kubernetes.pods.watcher import PodsWatcher
-from scorer.ledger.store.lease import Lease
-from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.store.scripts import Lease, Ledger
 from scorer.live.live_fleet import refuse_mode
 from scorer.wire import Wire
 

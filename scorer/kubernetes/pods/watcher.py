@@ -28,8 +28,8 @@ from scorer.kubernetes.pods_difference import Changes, changes, ids_of, ids_of_c
 from scorer.kubernetes.pods_request import Reading
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Held, Overtaken, UnknownFormat
-from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.reconcile import Difference, apply
+from scorer.ledger.store.scripts import Lease
 from scorer.wire import AWAY
 
 log = logging.getLogger("windward.pods")

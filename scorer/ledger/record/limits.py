@@ -102,3 +102,14 @@ def mosts_in_script(limits: Sequence[Limit], scales: Sequence[Scale]) -> list[in
         else:  # NaN is neither
             found.append(0 if counted < 0.0 else int(COUNT_MAX) if counted > COUNT_MAX else NO_LIMIT)
     return found
+
+
+def of_growth(limits: Sequence[Limit], old: Instance, new: Instance) -> tuple[Limit, ...]:
+    """Return the limits on the measures in which an instance that stays on its machine grows.
+
+    Amounts that it holds already are not checked again, nor is its role.
+    """
+    role = in_role(new.cluster, new.role)
+    return tuple(
+        limit for limit in limits if limit.measure != role and adds(new, limit.measure) > adds(old, limit.measure)
+    )

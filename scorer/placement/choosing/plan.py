@@ -5,12 +5,15 @@ follow each other and differ in their amounts alone are planned in one loop (``p
 
 Chosen: the order by kinds. Rejected: the order of the list, which ranks the fleet for each instance where sizes
 alternate.
+
+A batch runs in `Steps`: a generator that pauses so that other queries can be answered.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -18,12 +21,33 @@ import numpy as np
 from schemas.resources import RESOURCES
 from schemas.rpc.request import ID_DIGITS, InvalidRequest, Request
 from scorer.ledger.record.facets import Avoiders, Avoids, Facet, facets_of, rule_of
-from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.choosing.trial import Trial, best_in, ranked
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import Ranking
 from scorer.snapshot.arrays import Bools
+
+Result = TypeVar("Result")
+Steps = Generator[None, None, Result]
+"""Work that may pause between two steps, or be given up by closing the generator."""
+
+
+def run_to_end(steps: Steps[Result]) -> Result:
+    """Return the result of all steps, one after the other.
+
+    >>> def count():
+    ...     yield
+    ...     return 2
+    >>> run_to_end(count())
+    2
+    """
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: Result = done.value
+            return result
+
 
 _TOGETHER_MAX = 8
 """The most instances that are chosen again in one step, so that the plan fits the ledger at one moment."""

@@ -1,9 +1,9 @@
 """Plans of moves that balance a fleet, with their reasons. Pure: values in, a plan out.
 
 advice           the plan of a fleet by the settings of its profile: start here; LowNodeLoad's is there
-by_overload      the plan by expected overload, and its totals; `gates`: which machines give and take
-scene            the inputs of a plan; `loads` are a part of it
-search           step by step, each sees those before; `tentative` has its data, and what a move costs
+by_overload      the plan by expected overload, its totals, and which machines give and take
+scene            the inputs of a plan
+tentative        step by step, each sees those before; and what a move costs
 rounds           the state kept between rounds
 proposals        the outcomes of a planner's open proposals, and new ones
 """

@@ -19,9 +19,15 @@ from scorer.planning.balance.repair import by_overload, repair
 from scorer.planning.balance.rounds import NOTHING, Rounds, UnderWay
 from scorer.planning.balance.scene import Scene
 from scorer.planning.balance.tentative import Step
-from scorer.planning.thresholds.anomaly import SideDetectors
-from scorer.planning.thresholds.low_node_load import Rules, low_node_load
-from scorer.planning.thresholds.thresholds import CLASS_RANK, NO_CLASS, Pool, compared
+from scorer.planning.thresholds import (
+    CLASS_RANK,
+    NO_CLASS,
+    Pool,
+    Rules,
+    SideDetectors,
+    compared,
+    low_node_load,
+)
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing
 from scorer.snapshot.arrays import Bools, Floats, Integers, known_or

@@ -1,4 +1,8 @@
-"""The plan of a fleet: snapshot, ledger and profile in, moves out. Nothing is reserved and nothing is changed."""
+"""The plan of a fleet: snapshot, ledger and profile in, moves out. Nothing is reserved and nothing is changed.
+
+Thresholds, fixed or around the fleet's mean, and the moves of the last hour say which machines may give and take. The
+moves are read from the ledger, so limits per hour need no state of their own.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,12 +15,12 @@ from schemas.resources import RESOURCES
 from schemas.values.numbers import counted
 from scorer.ledger.record.facets import Avoids, Facet, avoids, facets, facets_of
 from scorer.ledger.record.instance import SHARD, Instance, as_request, copy_with
+from scorer.ledger.record.instance import machines_of as holders_of
+from scorer.ledger.view.slots import PlacedInstances
+from scorer.ledger.view.view import LedgerView
 from scorer.placement.choosing.trial import Trial
-from scorer.planning.balance.gates import COMPARED, HOUR_S, ceiling_of, limit_of, moved_lately, over_and_under
-from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.rounds import NOTHING, Rounds, UnderWay
-from scorer.planning.balance.scene import Scene, scene_of
-from scorer.planning.balance.search import plan
+from scorer.planning.balance.scene import Loads, Scene, scene_of
 from scorer.planning.balance.tentative import (
     COPY_CORES,
     UNKNOWN_NIC,
@@ -26,11 +30,95 @@ from scorer.planning.balance.tentative import (
     Step,
     copy_rates,
     memory_of,
+    plan,
 )
 from scorer.planning.candidates import elsewhere, may_move
 from scorer.ranking.filters.masters import Masters
 from scorer.ranking.inputs import RankingInputs, machines_of, quiet
-from scorer.snapshot.arrays import Bools, Floats, known_or
+from scorer.ranking.profiles.rebalance_section import INSTANCES
+from scorer.snapshot.arrays import Bools, Floats, Integers, known_or
+from scorer.snapshot.snapshot import Snapshot
+
+HOUR_S = 3600.0
+COMPARED = (*RESOURCES, INSTANCES)
+
+
+def over_and_under(
+    utilization: Floats, fresh: Bools, high: Mapping[str, float], low: Mapping[str, float], deviation: bool = False
+) -> tuple[Bools, Bools]:
+    """Return [M] whether each machine is above any of ``high``, and whether at or below all of ``low``.
+
+    ``utilization`` [R, M]: shares; an unknown one is neither. Without thresholds every machine with fresh data is both.
+    ``deviation``: the per cents are distances from the mean over the machines with fresh data.
+    """
+    over = np.zeros(len(fresh), np.bool_) if high else np.ones(len(fresh), np.bool_)
+    under = np.ones(len(fresh), np.bool_)
+    for name, percent in high.items():
+        row = utilization[COMPARED.index(name)]
+        over |= row > limit_of(row, fresh, percent, deviation)
+    for name, percent in low.items():
+        row = utilization[COMPARED.index(name)]
+        under &= ~(row > limit_of(row, fresh, -percent if deviation else percent, deviation))
+    return over & fresh, under & fresh
+
+
+def ceiling_of(
+    rows: Sequence[int], utilization: Floats, fresh: Bools, high: Mapping[str, float], deviation: bool = False
+) -> Floats:
+    """Return [K] the threshold at or below which a target must stay, for the resources at these rows; or infinity."""
+    found = np.full(len(rows), np.inf)
+    for k, row in enumerate(rows):
+        if (percent := high.get(RESOURCES[row])) is not None:
+            found[k] = limit_of(utilization[row], fresh, percent, deviation)
+    return found
+
+
+def limit_of(row: Floats, fresh: Bools, percent: float, deviation: bool) -> float:
+    """Return the share that machines are compared with: with ``deviation`` the mean is in it."""
+    known = row[fresh & np.isfinite(row)]
+    mean = float(known.mean()) if deviation and known.size else 0.0
+    return float(np.clip(mean + percent / 100, 0.0, 1.0)) if deviation else percent / 100
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Moves of the last hour by any program; moves under way count, too."""
+
+    count: int
+    given: Integers
+    """[M] From each machine."""
+    taken: Integers
+    """[M] To each machine."""
+
+
+def moved_lately(snapshot: Snapshot, ledger: LedgerView, placed: PlacedInstances, now_s: float) -> Moved:
+    """Return the moves of the last hour; ``placed``: the live instances, ``rows`` being rows of the snapshot.
+
+    A moved instance has left a leaver, whose end is the start of the instance on its new machine.
+    """
+    machines, index = len(snapshot), snapshot.roster.index
+    given, taken = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
+    under_way = [one for one in ledger.instances.values() if one.moving is not None]
+    for one in under_way:
+        for name, counts in zip(holders_of(one), (given, taken), strict=True):
+            if name in index:
+                counts[index[name]] += 1
+    slots, numbers = ledger.leavers.slots.live()
+    ended = ledger.leavers.slots.take(slots, numbers).records["ended_at"]
+    late = (ended > now_s - HOUR_S) & (ended > 0)
+    if not late.any():
+        return Moved(len(under_way), given, taken)
+    slots, numbers, ended = slots[late], numbers[late], ended[late]
+    moved = np.isin(ended, placed.started_at)
+    place = np.full(len(ledger.numbers), -1, np.int64)
+    for name, number in ledger.numbers.items():
+        place[number] = index.get(name, -1)
+    left = place[numbers[moved]]
+    np.add.at(given, left[left >= 0], 1)
+    came = placed.rows[np.isin(placed.started_at, ended[moved])]
+    np.add.at(taken, came, 1)
+    return Moved(len(under_way) + int(moved.sum()), given, taken)
+
 
 _CPU, _MEMORY, _NIC = (RESOURCES.index(name) for name in ("cpu", "memory", "nic"))
 

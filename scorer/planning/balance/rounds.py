@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scorer.planning.thresholds.anomaly import FORGOTTEN_S, Condition, Detectors, SideDetectors
+from scorer.planning.thresholds import FORGOTTEN_S, Condition, Detectors, SideDetectors
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools
 

@@ -18,7 +18,7 @@ from scorer.classes.reclaimed import GROUPS
 from scorer.ledger.record.instance import MOVABLE, Instance, as_request
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.candidates import elsewhere, instances_on
-from scorer.planning.thresholds.thresholds import eviction_order, usefulness
+from scorer.planning.thresholds import eviction_order, usefulness
 from scorer.ranking.inputs import ClassSums, RankingInputs, class_sums
 from scorer.snapshot.arrays import Floats, Integers, by_row
 

@@ -11,41 +11,192 @@ it is confirmed, so the room that it leaves is for a later plan. Rules of others
 of two that avoid each other on one machine, one moves.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import msgspec
-import numpy as np
 
-from schemas.rpc.request import Request
-from scorer.ledger.record.instance import Instance, as_held, copy_with, with_arrival
+from schemas.resources import RESOURCES, UNITS
+from schemas.rpc.request import CHANGEABLE_FIELDS, KEPT_FIELDS, Request
+from schemas.values.numbers import size
+from scorer.ledger.record.instance import RULES, Instance, Rules, as_held, copy_with, declared, with_arrival
 from scorer.ledger.record.limits import (
     Limit,
     adds,
     measures_in_script,
     mosts_in_script,
-    one_to_a_port,
+    of_growth,
     scales_in_script,
 )
+from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.trial import Trial, is_alone
-from scorer.placement.offers.placement import of_growth
-from scorer.planning.wanted.differences import (
-    NOT_MOVED,
-    Action,
-    Step,
-    Wanted,
-    as_wanted,
-    changes,
-    fixed,
-    grows,
-    in_words,
-    only_rules,
-)
 from scorer.ranking.filters.masters import Masters
-from scorer.ranking.inputs import RankingInputs, Seen, quiet
+from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile import with_rules
-from scorer.ranking.rank import refusal_of
+from scorer.ranking.rank import Decision, limits, refusal_of
+
+NOT_MOVED = CHANGEABLE_FIELDS
+"""Fields that a move leaves as they are: they change where the instance is, before it moves or while it does."""
+CHANGEABLE = ("amounts", "maxmemory", *NOT_MOVED, "limits", "expected", "rules")
+"""Fields that an update changes."""
+FIXED = ("priority_class", *(name for name in KEPT_FIELDS if name not in CHANGEABLE_FIELDS))
+"""Fields that only a new instance can have otherwise."""
+
+_ONLY_NAMED = ("limits", "expected", "prefer", "affinity", "anti_affinity", "tolerations")
+"""Parameters whose values are too long for one line."""
+
+
+def as_wanted(old: Instance, request: Request) -> Instance:
+    """Return the record that an instance would have if it met a request, on its present machine."""
+    new = instance_of(request, old.machine, 0.0)
+    return msgspec.structs.replace(old, **{name: getattr(new, name) for name in CHANGEABLE})
+
+
+def changes(old: Instance, new: Instance) -> dict[str, Any]:
+    """Return the parameters of the update that changes ``old`` to ``new``; amounts in base units, 0 for none."""
+    found: dict[str, Any] = {}
+    for name in CHANGEABLE:
+        if getattr(old, name) == getattr(new, name):
+            continue
+        before, after = _plain(name, old), _plain(name, new)
+        if before == after:
+            continue
+        if name == "amounts":
+            found |= {r: b for r, a, b in zip(RESOURCES, before, after, strict=True) if a != b}
+        elif name in ("limits", "expected"):
+            found[name] = declared(after)
+        elif name == "rules":
+            found |= {rule: b for rule, a, b in zip(RULES, before, after, strict=True) if a != b}
+        else:
+            found[name] = after
+    return found
+
+
+def restoring(old: Instance, parameters: Iterable[str]) -> dict[str, Any]:
+    """Return the parameters of the update that restores these fields of an instance.
+
+    >>> one = Instance(id="a", machine="m", state="confirmed", amounts=(1.0, None, None, None), limits=(2.0, -1.0))
+    >>> restoring(one, ["cpu", "memory", "limits", "selector", "role"])
+    {'cpu': 1.0, 'memory': 0.0, 'limits': {'cpu': 2.0}, 'selector': '', 'role': ''}
+    """
+    found: dict[str, Any] = {}
+    for name in parameters:
+        if name in RESOURCES:
+            found[name] = old.amounts[RESOURCES.index(name)] or 0.0
+        elif name in ("limits", "expected"):
+            found[name] = declared(getattr(old, name))
+        else:
+            found[name] = getattr(old.rules or Rules(), name) if name in RULES else getattr(old, name)
+    return found
+
+
+def fixed(old: Instance, request: Request) -> list[str]:
+    """Return in words the changes that no update can make."""
+    pairs = ((name, getattr(old, name), getattr(request, name)) for name in FIXED)
+    return [f"{name} {before!r} is to be {after!r}" for name, before, after in pairs if before != after]
+
+
+def in_words(old: Instance, new: Instance) -> str:
+    """Return the changes as text; amounts by resource.
+
+    >>> one = Instance(id="a", machine="m", state="confirmed", amounts=Request(cpu=1.0).amounts(), role="replica")
+    >>> in_words(one, msgspec.structs.replace(one, amounts=Request(cpu=2.0, memory=1e9).amounts(), role="master"))
+    'cpu 1 -> 2, memory 0 -> 1.0G, role replica -> master'
+    """
+    found = []
+    for name, after in changes(old, new).items():
+        if name in RESOURCES:
+            before = old.amounts[RESOURCES.index(name)] or 0.0
+            found.append(f"{name} {_amounts(before, after, in_bytes=UNITS[name].startswith('bytes'))}")
+        elif name == "maxmemory":
+            found.append(f"maxmemory {_amounts(old.maxmemory, after, in_bytes=True)}")
+        elif name in _ONLY_NAMED:
+            found.append(f"{name} changed")
+        elif name == "selector":
+            found.append(f"selector {(old.rules or Rules()).selector or '-'} -> {after or '-'}")
+        else:
+            found.append(f"{name} {_text(getattr(old, name))} -> {_text(after)}")
+    return ", ".join(found)
+
+
+def only_rules(parameters: Collection[str]) -> bool:
+    """Return whether the parameters of an update change rules and nothing else.
+
+    >>> only_rules(["selector"]), only_rules(["cpu", "selector"]), only_rules([])
+    (True, False, False)
+    """
+    return bool(parameters) and set(parameters) <= set(RULES)
+
+
+def grows(old: Instance, new: Instance) -> bool:
+    """Return whether any amount or maxmemory rises, or a port is new."""
+    more = any((b or 0.0) > (a or 0.0) for a, b in zip(old.amounts, new.amounts, strict=True))
+    return more or new.maxmemory > old.maxmemory or bool({*new.ports} - {*old.ports})
+
+
+def _plain(name: str, instance: Instance) -> Any:
+    """Return a field's value for comparison: an amount of 0 is equal to none."""
+    value = getattr(instance, name)
+    if name == "amounts":
+        return tuple(one or 0.0 for one in value)
+    if name == "rules":
+        return [msgspec.to_builtins(getattr(value or Rules(), rule)) for rule in RULES]
+    return value if name not in ("limits", "expected") or any(one >= 0 for one in value) else ()
+
+
+def _amounts(before: float, after: float, *, in_bytes: bool) -> str:
+    """Return two amounts for people; with all digits where they would otherwise look equal."""
+    words = size if in_bytes else "{:g}".format
+    first, second = words(before), words(after)
+    return f"{first} -> {second}" if first != second else f"{before} -> {after}"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{key}={each}" for key, each in value.items()) or "-"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(map(str, value)) or "-"
+    return f"{value:g}" if isinstance(value, float) else str(value) or "-"
+
+
+Action = Literal["release", "change", "update", "move", "place", "refuse", "same", "cancel", "restore"]
+"""The last two undo a move and a release: no plan has them, `scorer.commands.planning.carry_out.undo` has."""
+
+
+@dataclass(frozen=True)
+class Step:
+    action: Action
+    id: str
+    source: str | None = None
+    """Its machine; None for a new instance."""
+    target: str | None = None
+    """Its machine after the step; None when it is released or refused."""
+    why: str = ""
+    """The changes, or the reason of a refusal."""
+    generation: int = 0
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """The parameters of an update, in base units."""
+    request: Request | None = None
+    """The request of the instance to place."""
+    old: Instance | None = None
+    """The record that it was decided on; None for a new instance."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The steps in the order of execution, without those that change nothing."""
+
+    steps: tuple[Step, ...]
+    same: int
+    """Instances that are as wanted."""
+    others: int
+    """Instances of the ledger that the file does not name and that are left alone."""
+
+    def count(self, action: Action) -> int:
+        return self.same if action == "same" else sum(step.action == action for step in self.steps)
+
 
 _ARRIVING = "\n"
 """The end of the id under which the draft has a moving instance on its target; no instance's id ends so."""
@@ -251,16 +402,12 @@ class _Comparison:
         if row is None:
             return f"{old.machine} is not known"
         stays = [each for each in inputs.profile.filters if not plugins.momentary(each.filter)]
-        bounded = [each for each in stays if each in inputs.profile.limiting]
-        profile = replace(inputs.profile, filters=tuple(each for each in stays if each not in bounded))
-        if why := refusal_of(request, inputs.by(profile), row):
+        free = replace(inputs.profile, filters=tuple(each for each in stays if each not in inputs.profile.limiting))
+        if why := refusal_of(request, inputs.by(free), row):
             return why
-        seen, limits = Seen(request, inputs), list[Limit](one_to_a_port(request.ports))
-        for each in bounded:  # amounts that it holds already are not checked: only what grows
-            here = seen.machines(each.load_model).take(np.array([row]))
-            if plugins.wanted(each.filter, request, here):
-                limits += [_of_one(limit) for limit in each.filter.limit(request, here)]
-        return self._exceeded(of_growth(limits, old, new), new)
+        decision = Decision(request, inputs.by(replace(free, filters=tuple(stays))), scores=False)
+        # amounts that it holds already are not checked: only what grows
+        return self._exceeded(of_growth(limits(decision, [row], request)[0], old, new), new)
 
     def _exceeded(self, limits: Sequence[Limit], new: Instance) -> str:
         """Return the reason of the first limit that an instance exceeds together with the others of its machine."""
@@ -270,8 +417,3 @@ class _Comparison:
             if sum(adds(one, limit.measure) for one in (*others, new)) > most:
                 return limit.reason
         return ""
-
-
-def _of_one(limit: Limit) -> Limit:
-    measure, most, reason = limit
-    return Limit(measure, float(most[0]), reason) if isinstance(most, np.ndarray) else limit

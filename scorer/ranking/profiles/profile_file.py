@@ -53,6 +53,7 @@ from schemas.values.numbers import parse_duration
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.kernel.layout import SCORES_MAX
 from scorer.ranking.profiles import plugins
+from scorer.ranking.profiles.plugins import PluginError
 from scorer.ranking.profiles.profile import (
     RULES_MAX,
     LoadModel,
@@ -66,7 +67,6 @@ from scorer.ranking.profiles.profile import (
     WeightedScore,
 )
 from scorer.ranking.profiles.rebalance_section import Rebalancing
-from scorer.ranking.profiles.third_party import PluginError
 
 _LOAD_HINTS = get_type_hints(LoadModel)
 _LOAD_KEYS = ("window", "credits", "debits", "learned", "estimate")

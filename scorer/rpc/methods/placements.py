@@ -19,10 +19,8 @@ from schemas.rpc.results import Line, PlaceResult, RankResult, UpdateResult
 from scorer.ledger.record.instance import Instance, request_digest, why_not_a_deployers
 from scorer.metrics import Metrics
 from scorer.placement.choosing import trial
-from scorer.placement.choosing.plan import expand
-from scorer.placement.choosing.steps import Steps
-from scorer.placement.offers.placement import GONE, Late, Placement
-from scorer.placement.placer import Placing
+from scorer.placement.choosing.plan import Steps, expand
+from scorer.placement.placer import GONE, Late, Placement, Placing
 from scorer.ranking.explanation.explain import answer, best_first, candidates, told
 from scorer.ranking.profiles.profile import check_looked_at, with_rules
 from scorer.ranking.rank import Ranking

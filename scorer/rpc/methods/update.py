@@ -58,18 +58,18 @@ from scorer.ledger.record.instance import (
     why_not_a_deployers,
     with_arrival,
 )
-from scorer.ledger.record.limits import Limit, one_to_a_port
+from scorer.ledger.record.limits import Limit, of_growth, one_to_a_port
 from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, Change, Transition
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.overlay import Overlay
 from scorer.placement.choosing.trial import leading
-from scorer.placement.offers.placement import Conflict, expected_change, limits, of_growth
+from scorer.placement.placer import Conflict, expected_change
 from scorer.planning.candidates import followers
 from scorer.ranking.explanation import explain
 from scorer.ranking.formulas.selectors import check_selectors
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import check_looked_at, with_rules
-from scorer.ranking.rank import rank
+from scorer.ranking.rank import limits, rank
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.parameters import CallError, read_params
 from scorer.rpc.methods.records import answer_to, confirmed, other_generation, with_terms

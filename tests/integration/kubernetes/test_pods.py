@@ -17,8 +17,7 @@ from scorer.kubernetes.pods_api import ApiServer
 from scorer.kubernetes.pods_request import Reading
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.store.check import Check
-from scorer.ledger.store.lease import Lease
-from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.store.scripts import Lease, Ledger
 from scorer.live.loader import Loader
 from scorer.wire import Wire
 from tests.integration.ledger.test_ledger import amounts_of

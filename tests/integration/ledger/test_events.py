@@ -15,8 +15,7 @@ from schemas.messages.event import Event as Message
 from schemas.names import Names
 from scorer.client import AsyncClient, Client, Events, WindwardError
 from scorer.ledger.record.transition import Candidate, Change, Difference
-from scorer.ledger.store.lease import Lease
-from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.store.scripts import Lease, Ledger
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import scorer_process

@@ -30,8 +30,7 @@ from scorer.ledger.record.transition import NO_QUERY, Call, Candidate, Change, H
 from scorer.ledger.store import scripts as ledger_module
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.follower import Follower
-from scorer.ledger.store.lease import Lease
-from scorer.ledger.store.scripts import ALONE, SCRIPTS, Ledger
+from scorer.ledger.store.scripts import ALONE, SCRIPTS, Lease, Ledger
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.filters.masters import Masters
 from scorer.wire import Wire

@@ -15,8 +15,7 @@ from scorer.ledger.record.instance import copy_with, machines_of
 from scorer.ledger.record.transition import Candidate, Change, Torn
 from scorer.ledger.store.check import Check, mend
 from scorer.ledger.store.follower import Follower
-from scorer.ledger.store.lease import Lease
-from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.store.scripts import Lease, Ledger
 from scorer.metrics import Metrics
 from scorer.settings import ScorerSettings
 from tests.integration.ledger.test_ledger import simple, storm, sums_in
@@ -466,7 +465,7 @@ HOLD = """
 import json, sys, time
 from schemas.names import Names
 from scorer.ledger.store.check import Check
-from scorer.ledger.store.lease import Lease
+from scorer.ledger.store.scripts import Lease
 from scorer.ledger.record.transition import Damaged
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire

@@ -7,7 +7,7 @@ from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
-from scorer.placement.choosing.steps import run_to_end
+from scorer.placement.choosing.plan import run_to_end
 from scorer.placement.placer import Placing
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile_file import parse_profile

@@ -19,7 +19,7 @@ from schemas.rpc.envelope import Query
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Call, Candidate, Wanted
 from scorer.ledger.store.scripts import Ledger
-from scorer.placement.choosing.steps import run_to_end
+from scorer.placement.choosing.plan import run_to_end
 from scorer.rpc.methods.placements import DecisionLog
 from scorer.wire import Wire
 from streams.fold.peaks import Zone

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from schemas.messages.sample import InstanceMeans, InstanceReport, Moments
 from schemas.tables.instance_table import COLUMNS
 from schemas.tables.window_table import decode_table
-from scorer.commands.machines.forget import note_forgotten
+from scorer.commands.machines.rename import note_forgotten
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone
 from streams.state.checkpoint import restore_usage

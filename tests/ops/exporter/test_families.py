@@ -26,9 +26,8 @@ from scorer.ledger.record.instance import Moving
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
-from scorer.ranking.profiles.plugins import detail
+from scorer.ranking.profiles.plugins import detail, guarded
 from scorer.ranking.profiles.profile import PlacedFilter, Profile
-from scorer.ranking.profiles.third_party import guarded
 from scorer.ranking.rank import rank
 from scorer.rpc.methods.listings import machines as shown_by_scorer
 from scorer.rpc.methods.listings import risk

@@ -20,7 +20,7 @@ from scorer import client as client_module
 from scorer.client import AsyncClient, AsyncPlacement, Client, Placement, WindwardError
 from scorer.client import clients as clients_module
 from scorer.client.call import Call, instance_id, read
-from scorer.placement.choosing.steps import run_to_end
+from scorer.placement.choosing.plan import run_to_end
 from scorer.rpc.methods.placements import read_batch
 
 

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from scorer.commands.placing.ranked import answer_of
-from scorer.planning.thresholds.anomaly import SideDetectors
-from scorer.planning.thresholds.low_node_load import Rules, low_node_load
-from scorer.planning.thresholds.thresholds import Pool
+from scorer.planning.thresholds import Pool, Rules, SideDetectors, low_node_load
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from tests.scorer.fleets import by_name, cases, fleet, machine, ranked, raw_scores, request, told
 

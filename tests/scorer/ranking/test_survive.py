@@ -14,7 +14,7 @@ from scorer.ledger.record.instance import Moving, arrival, copy_with
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import plan
 from scorer.placement.choosing.trial import Trial, homeless, ranked
-from scorer.placement.offers.placement import expected_change
+from scorer.placement.placer import expected_change
 from scorer.planning.drain.drain import drain
 from scorer.planning.room import room
 from scorer.ranking import survive

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from schemas.rpc.envelope import Query
-from scorer.placement.choosing.steps import run_to_end
+from scorer.placement.choosing.plan import run_to_end
 from scorer.planning.which_machines import selected
 from scorer.rpc.methods.listings import READ_FOR_A_ROW, instances
 from scorer.rpc.methods.parameters import ForPlanners

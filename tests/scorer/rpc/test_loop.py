@@ -13,9 +13,8 @@ from schemas.rpc.envelope import Query, Reply
 from schemas.rpc.request import InvalidRequest
 from scorer.metrics import Metrics
 from scorer.planner.settings import PlannerSettings
-from scorer.rpc.loop import Rpc
+from scorer.rpc.loop import ACTIVE, LATER, LONG_MAX, Replies, Rpc, read_query, refusal
 from scorer.rpc.methods.parameters import ForPlanners, read_object
-from scorer.rpc.replies import ACTIVE, LATER, LONG_MAX, Replies, read_query, refusal
 from scorer.settings import ScorerSettings
 from scorer.wire import Command, ServerClock
 

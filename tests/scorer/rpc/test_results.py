@@ -16,7 +16,7 @@ from scorer.commands.machines.machines import SETTINGS as OF_MACHINES
 from scorer.ledger.record.transition import NotAcknowledged, UnknownFormat
 from scorer.ledger.store.follower import Follower
 from scorer.metrics import Metrics
-from scorer.placement.choosing.steps import Steps, run_to_end
+from scorer.placement.choosing.plan import Steps, run_to_end
 from scorer.planner.service import PlannerService
 from scorer.planner.settings import PlannerSettings
 from scorer.ranking.profiles.catalogue import load_profiles

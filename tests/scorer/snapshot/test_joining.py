@@ -12,7 +12,7 @@ from schemas.messages.sample import MachineFacts
 from schemas.tables.partition_windows import PartitionWindows
 from schemas.tables.window_table import decode_table, encode_table
 from scorer.snapshot.builder import build_snapshot
-from scorer.snapshot.joining import Columns
+from scorer.snapshot.snapshot import Columns
 from tests.scorer.snapshot.tables import table
 
 

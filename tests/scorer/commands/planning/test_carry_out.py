@@ -9,7 +9,7 @@ from scorer.client import Client, ConfirmResult, Line, Moving, PlaceResult, Rele
 from scorer.commands.planning import carry_out as carrying
 from scorer.commands.planning.carry_out import Calls, OnRefusal, Outcome, carry_out, undo
 from scorer.ledger.record.instance import Instance, Rules
-from scorer.planning.wanted.differences import Step
+from scorer.planning.wanted.wanted import Step
 
 NO_ROOM = WindwardError("RESOURCE_EXHAUSTED", "no room")
 SILENT = WindwardError("DEADLINE_EXCEEDED", "no answer")

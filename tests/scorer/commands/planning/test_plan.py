@@ -8,11 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from schemas.process.settings import SettingsError
-from scorer.commands.planning import wanted_file
 from scorer.commands.planning.plan import main, undone, undone_words
-from scorer.commands.planning.wanted_file import read_text, read_wanted
 from scorer.planning.wanted import requests
-from scorer.planning.wanted.requests import InvalidWanted
+from scorer.planning.wanted.requests import InvalidWanted, read_text, read_wanted
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 FLEET = str(EXAMPLES / "hot.json")
@@ -137,7 +135,7 @@ def test_what_is_refused(text, message):
 
 def test_a_long_file_is_read_no_further_than_needed(monkeypatch):
     """Neither beyond so many bytes, nor beyond the line that has one instance too many."""
-    monkeypatch.setattr(wanted_file, "BYTES_MAX", 2**20)
+    monkeypatch.setattr(requests, "BYTES_MAX", 2**20)
     file = BytesIO(b" " * (2**20 + 500))
     with pytest.raises(InvalidWanted, match="more than 1 MiB; split it"):
         read_text(file)
@@ -147,7 +145,7 @@ def test_a_long_file_is_read_no_further_than_needed(monkeypatch):
     read = []
     monkeypatch.setattr(requests, "BATCH_MAX", 2)
     monkeypatch.setattr(
-        wanted_file, "json", SimpleNamespace(loads=lambda text: read.append(text) or json.loads(text), dumps=json.dumps)
+        requests, "json", SimpleNamespace(loads=lambda text: read.append(text) or json.loads(text), dumps=json.dumps)
     )
     with pytest.raises(InvalidWanted, match="line 3: more than 2 instances"):
         read_wanted("\n".join(json.dumps({"id": f"i{n}"}) for n in range(100)))

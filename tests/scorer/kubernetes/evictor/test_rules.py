@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from scorer.kubernetes.evictor.rules import DECLINED, Rates, why_not
+from scorer.kubernetes.evictor.evictor import DECLINED, Rates, why_not
 from scorer.kubernetes.pods_body import read_pod
 
 META = {

@@ -14,8 +14,7 @@ from schemas.process.pages import Pages, metrics_of
 from schemas.resources import RESOURCES
 from schemas.tables.window_table import decode_table, encode_table
 from scorer.kubernetes.load_watcher import watcher as module
-from scorer.kubernetes.load_watcher.answer import make_answer
-from scorer.kubernetes.load_watcher.watcher import LoadWatcher, Metrics, WatcherPages
+from scorer.kubernetes.load_watcher.watcher import LoadWatcher, Metrics, WatcherPages, make_answer
 from scorer.snapshot.builder import build_snapshot
 from tests.window_tables import GIB, WINDOWS_S, window_table
 

@@ -15,7 +15,7 @@ from scorer.ledger.record.instance import COUNT_MAX, NO_LIMIT, in_units, too_lar
 from scorer.ledger.record.limits import Limit, adds, in_role, mosts_in_script, on_port, total
 from scorer.ledger.store.reconcile import difference
 from scorer.ledger.view.view import instance_of
-from scorer.planning.wanted.differences import as_wanted, changes, fixed, restoring
+from scorer.planning.wanted.wanted import as_wanted, changes, fixed, restoring
 from scorer.rpc.methods.update import changed
 
 FIRST = b'{"machine":"m","state":"reserved",'

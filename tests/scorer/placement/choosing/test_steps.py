@@ -7,12 +7,10 @@ from schemas.rpc.request import InvalidRequest
 from scorer.ledger.record.limits import Limit, total
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.placement import placer as offer
 from scorer.placement.choosing import plan as module
-from scorer.placement.choosing.plan import plan_steps
-from scorer.placement.choosing.steps import run_to_end
-from scorer.placement.offers import placement as offer
-from scorer.placement.offers.placement import Late
-from scorer.placement.placer import TOGETHER_MAX, Placing
+from scorer.placement.choosing.plan import plan_steps, run_to_end
+from scorer.placement.placer import TOGETHER_MAX, Late, Placing
 from scorer.ranking.inputs import RankingInputs, Tables
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.scorer.fleets import fleet, machine, request

@@ -9,14 +9,14 @@ import pytest
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.limits import in_role, on_port, one_to_a_port, total
+from scorer.ledger.record.limits import in_role, of_growth, on_port, one_to_a_port, total
 from scorer.ledger.record.transition import ALL_OR_NONE, CHANGED, Outcome
-from scorer.placement.offers.placement import Placement, hopeless, limits, of_growth
+from scorer.placement.placer import Placement, hopeless
 from scorer.plugins import Limit
 from scorer.ranking.filters.masters import Masters
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import PlacedFilter
-from scorer.ranking.rank import rank
+from scorer.ranking.rank import limits, rank
 from tests.scorer.fleets import fleet, machine, request
 
 PROFILE = load_profiles().choose()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scorer.ledger.record.instance import Instance, Moving, copy_with
 from scorer.ledger.view.view import LedgerView
 from scorer.planning.balance.advice import advice
-from scorer.planning.balance.gates import moved_lately
+from scorer.planning.balance.by_overload import moved_lately
 from scorer.planning.balance.rounds import UnderWay
 from scorer.planning.balance.tentative import NEGLIGIBLE
 from scorer.planning.candidates import instances_on

@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.ledger.record.instance import copy_with
-from scorer.planning.balance import search, tentative
+from scorer.planning.balance import tentative
 from scorer.planning.balance.advice import advice
-from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.rounds import UnderWay
-from scorer.planning.balance.search import plan
-from scorer.planning.balance.tentative import LASTS_S, Draft, Hosts, Movable
+from scorer.planning.balance.scene import Loads
+from scorer.planning.balance.tentative import LASTS_S, Draft, Hosts, Movable, plan
 from scorer.ranking.profiles import rebalance_section
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import Rebalancing
@@ -105,7 +104,7 @@ def test_fewer_finalists_find_the_same_machine(monkeypatch, most):
         *(machine(f"m{n}", 10, 100, usage={"cpu": {"mean": use, "std": 0.5}, "memory": 20}) for n, use in COLD),
     ]
     of = fleet(*machines, instances=[{"id": "i", "machine": "hot", "cpu": 3, "memory": 2}])
-    monkeypatch.setattr(search, "FINALISTS", most)
+    monkeypatch.setattr(tentative, "FINALISTS", most)
     assert moves(planned(of)) == [("i", "hot", "m1")]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from schemas.resources import RESOURCES
 from scorer.planning.balance.advice import leaving
-from scorer.planning.balance.gates import ceiling_of, over_and_under
+from scorer.planning.balance.by_overload import ceiling_of, over_and_under
 from scorer.planning.balance.rounds import Rounds, UnderWay, condition_of
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.planning.balance.loads import Loads
+from scorer.planning.balance.scene import Loads
 
 SHARE = st.floats(0.05, 0.95)
 

@@ -20,16 +20,21 @@ from scorer.ledger.record.instance import as_request
 from scorer.planning.balance.advice import pool_of
 from scorer.planning.balance.rounds import condition_of
 from scorer.planning.balance.scene import scene_of
-from scorer.planning.thresholds.anomaly import Condition, Detector, Detectors, SideDetectors
-from scorer.planning.thresholds.low_node_load import Rules, low_node_load, usage_score
-from scorer.planning.thresholds.thresholds import (
+from scorer.planning.thresholds import (
     CLASS_RANK,
     NO_CLASS,
+    Condition,
+    Detector,
+    Detectors,
     Pool,
+    Rules,
     Side,
+    SideDetectors,
     eviction_order,
     limits,
+    low_node_load,
     reason,
+    usage_score,
     usefulness,
 )
 from scorer.ranking.inputs import Tables

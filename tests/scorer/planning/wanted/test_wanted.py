@@ -9,8 +9,7 @@ from schemas.rpc.request import Request, read_request
 from scorer.ledger.record.instance import Moving, arrival, as_request, copy_with
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
-from scorer.planning.wanted.differences import as_wanted
-from scorer.planning.wanted.wanted import compare
+from scorer.planning.wanted.wanted import as_wanted, compare
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank

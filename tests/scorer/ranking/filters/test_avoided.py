@@ -14,7 +14,7 @@ from scorer.ledger.record.instance import copy_with
 from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.placement.offers.placement import expected_change
+from scorer.placement.placer import expected_change
 from scorer.ranking.filters.affinity import AntiAffinity
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.effort import examples

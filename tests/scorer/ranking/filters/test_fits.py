@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.operator import InvalidOperatorFacts, OperatorFacts, effective, read_operator_facts
-from scorer.placement.offers.placement import limits
 from scorer.ranking.filters.fits import Fits, RatioWhere
+from scorer.ranking.rank import limits
 from scorer.ranking.scores.global_variance import GlobalVariance
 from tests.scorer.fleets import BUSY, IDLE, allowed, fleet, machine, passes, ranked, request, scores, see, told, why
 

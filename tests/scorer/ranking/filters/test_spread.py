@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.placement.offers.placement import expected_change
+from scorer.placement.placer import expected_change
 from scorer.ranking.filters.affinity import AntiAffinity
 from scorer.ranking.profiles.catalogue import Profiles
 from scorer.ranking.profiles.profile import ProfileError

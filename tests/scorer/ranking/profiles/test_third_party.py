@@ -15,14 +15,13 @@ import pytest
 from schemas.rpc.request import InvalidRequest, read_request
 from scorer import plugins
 from scorer.ledger.record.limits import Limit, in_role, on_port, total
-from scorer.placement.offers.placement import limits
 from scorer.planning.wanted.wanted import compare
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.inputs import Tables
+from scorer.ranking.profiles.plugins import PluginError, guarded
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, ProfileError, WeightedScore
 from scorer.ranking.profiles.profile_file import parse_profile
-from scorer.ranking.profiles.third_party import PluginError, guarded
-from scorer.ranking.rank import rank
+from scorer.ranking.rank import limits, rank
 from scorer.ranking.scores.least_allocated import LeastAllocated
 from tests.scorer.fleets import fleet, machine, request
 
