@@ -22,7 +22,7 @@ from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.rules import MachineRules
 
-__all__ = ["Bools", "Detail", "Floats", "Machines", "Plugin", "Request", "by_resource", "settings"]
+__all__ = ["Bools", "Detail", "Floats", "Machines", "Plugin", "Request", "by_resource"]
 
 Shown: TypeAlias = "str | float | Sequence[Shown] | Mapping[str, Shown] | None"
 Detail = Mapping[str, Shown]
@@ -64,8 +64,23 @@ class Plugin:
         return True
 
     def settings(self) -> NDArray[Any]:
-        """Return the settings as a value of ``struct``."""
-        return np.zeros((), NONE)
+        """Return the settings as a value of ``struct``: each field has the setting of its name, unless it is `derived`.
+
+        What a setting gives by resource is an array [R], and so are some resources by name.
+        """
+        found, derived = np.zeros((), self.struct), self.derived()
+        for name in () if self.struct is NONE else self.struct.fields or ():
+            value = derived[name] if name in derived else getattr(self, name)
+            if isinstance(value, Mapping):
+                value = [value.get(each, 0.0) for each in RESOURCES]
+            elif isinstance(value, tuple):
+                value = [each in value for each in RESOURCES]
+            found[name] = value
+        return found
+
+    def derived(self) -> dict[str, Any]:
+        """Return the fields of ``struct`` that are no settings of the same name."""
+        return {}
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
         """Return columns [n] that the C function reads as ``x``."""
@@ -89,14 +104,6 @@ class Plugin:
         An unknown number is None in an answer, not NaN: `schemas.values.numbers.finite`.
         """
         return {}
-
-
-def settings(struct: np.dtype[Any], **values: Any) -> NDArray[Any]:
-    """Return a struct with these fields, the others 0."""
-    found = np.zeros((), struct)
-    for name, value in values.items():
-        found[name] = value
-    return found
 
 
 def by_resource(said: Floats, place: int, names: Sequence[str] = RESOURCES) -> Mapping[str, float | None]:

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from numpy.typing import NDArray
-
 from schemas.resources import RESOURCES
 from scorer.ranking.kernel.layout import DAYS, R, struct
 from scorer.ranking.plugin import (
@@ -18,7 +16,6 @@ from scorer.ranking.plugin import (
     Thresholds,
     by_resource,
     check_thresholds,
-    settings,
 )
 
 Day = Literal["today", "yesterday"]
@@ -66,12 +63,9 @@ class DailyPeak(Plugin):
     def wanted(self, request: Request, machines: Machines) -> bool:
         return any(self.thresholds.values()) and not machines.requests_alone
 
-    def settings(self) -> NDArray[Any]:
+    def derived(self) -> dict[str, Any]:
         days = [DAYS.index(day) for day in self.days[: len(DAYS)]]
-        thresholds = [self.thresholds.get(name, 0.0) for name in RESOURCES]
-        found = settings(self.struct, thresholds=thresholds, days=len(days))
-        found["day"][: len(days)] = days
-        return found
+        return {"days": len(days), "day": [*days, 0][: len(DAYS)]}
 
     @property
     def reasons(self) -> Sequence[str]:

@@ -17,7 +17,6 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.rpc.request import InvalidRequest
@@ -27,7 +26,7 @@ from scorer.classes.strategy import ASKED, BATCH, MEASURED, Reclaim
 from scorer.ledger.record.limits import Limit, total
 from scorer.ranking.formulas.selectors import parse_selector, select
 from scorer.ranking.kernel.layout import R, struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, as_column, by_resource, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, as_column, by_resource
 from scorer.snapshot.arrays import ROUNDING, Bools, numbers
 from scorer.snapshot.rules import MachineRules
 
@@ -224,18 +223,17 @@ class Fits(Plugin):
         """Return ``classes``, the sums by priority class, where each class has its own limit."""
         return frozenset() if self.classes is None else frozenset(["classes"])
 
-    def settings(self) -> NDArray[Any]:
+    def derived(self) -> dict[str, Any]:
         classes, defaults = self.classes, [self.default_cpu, self.default_memory, *[0.0] * (R - 2)]
-        return settings(
-            self.struct,
-            ratio=[self.ratio.get(name, 1.0) for name in RESOURCES],
-            missing=defaults,
-            sold=[classes is not None and row in classes.rows for row in range(R)],
-            promised_alone=self.basis == "requests",
-            by_class=classes is not None,
-            ratio_columns=bool(self.ratio_where) and classes is None,
-            plain=classes is None and not self.ratio_where and not any(defaults),
-        )
+        return {
+            "ratio": [self.ratio.get(name, 1.0) for name in RESOURCES],
+            "missing": defaults,
+            "sold": [classes is not None and row in classes.rows for row in range(R)],
+            "promised_alone": self.basis == "requests",
+            "by_class": classes is not None,
+            "ratio_columns": bool(self.ratio_where) and classes is None,
+            "plain": classes is None and not self.ratio_where and not any(defaults),
+        }
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
         """Return by class what is left, the limit and the usage; without classes the ratios by selector."""

@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from schemas.values.numbers import finite
 from scorer.ranking.kernel.layout import struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
@@ -38,9 +35,6 @@ class Fresh(Plugin):
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         return not machines.requests_alone
-
-    def settings(self) -> NDArray[Any]:
-        return settings(self.struct, age_s_max=self.age_s_max, intervals_max=self.intervals_max)
 
     @property
     def reasons(self) -> Sequence[str]:

@@ -2,14 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from schemas.resources import MEMORY
 from scorer.ledger.record.limits import Limit, total
 from scorer.ranking.kernel.layout import struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
@@ -29,9 +26,6 @@ class Maxmemory(Plugin):
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         return float(request.maxmemory) > 0
-
-    def settings(self) -> NDArray[Any]:
-        return settings(self.struct, share=self.share)
 
     def compares(self) -> Sequence[tuple[str, str]]:
         return [("memory", f"maxmemory promised at most {self.share:g} of allocatable")]

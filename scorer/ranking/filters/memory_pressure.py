@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from schemas.values.numbers import finite
 from scorer.ranking.kernel.layout import struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
@@ -41,9 +38,6 @@ class MemoryPressure(Plugin):
         if self.best_effort_only and (machines.amounts.any() or request.limits):
             return False
         return self.available_min > 0 and not machines.requests_alone
-
-    def settings(self) -> NDArray[Any]:
-        return settings(self.struct, available_min=self.available_min)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show the share left and its limit; unknown usage is no pressure (`fresh` refuses machines without data)."""

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from numpy.typing import NDArray
-
 from schemas.resources import OPTIONAL, PRIORITY_CLASSES, RESOURCES
 from scorer.ranking.formulas.allocation import INTEGER_UNITS
 from scorer.ranking.kernel.layout import R, struct
@@ -23,7 +21,6 @@ from scorer.ranking.plugin import (
     by_resource,
     check_thresholds,
     number_of,
-    settings,
 )
 from scorer.snapshot.rules import MachineRules
 
@@ -137,26 +134,20 @@ class UsageThreshold(Plugin):
         prod = self.prod_thresholds or rules.has_prod_thresholds
         return frozenset([*(["statistics"] if percentiles else []), *(["prod"] if prod else [])])
 
-    def settings(self) -> NDArray[Any]:
+    def derived(self) -> dict[str, Any]:
         of_classes = [{**self.thresholds, **self.by_class.get(name, {})} for name in PRIORITY_CLASSES]
-        return settings(
-            self.struct,
-            thresholds=[as_column(given)[:, 0] for given in of_classes],
-            percentiles=as_column(self.percentile_thresholds)[:, 0],
-            prod=as_column(self.prod_thresholds)[:, 0],
-            units=INTEGER_UNITS[:, 0],
-            expiration_s=self.expiration_s,
-            has_percentiles=bool(self.percentile_thresholds),
-            has_prod=bool(self.prod_thresholds),
-            statistic=number_of(self.statistic),
-            with_system=self.prod_with_system,
-            pass_expired=self.pass_expired,
-            missing=MISSING[self.missing],
-            rounding=self.rounding,
-            instead=self.instead,
-            plain=not (self.rounding or self.expiration_s or self.missing != "refuse"),
-            optional=[name in self.optional for name in RESOURCES],
-        )
+        return {
+            "thresholds": [as_column(given)[:, 0] for given in of_classes],
+            "percentiles": self.percentile_thresholds,
+            "prod": self.prod_thresholds,
+            "units": INTEGER_UNITS[:, 0],
+            "has_percentiles": bool(self.percentile_thresholds),
+            "has_prod": bool(self.prod_thresholds),
+            "statistic": number_of(self.statistic),
+            "with_system": self.prod_with_system,
+            "missing": MISSING[self.missing],
+            "plain": not (self.rounding or self.expiration_s or self.missing != "refuse"),
+        }
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show both sides of each comparison, as shares of allocatable, and which usage it is if not the mean."""

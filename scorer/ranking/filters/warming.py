@@ -1,12 +1,9 @@
 """Warming: the window that the decision uses is covered well enough."""
 
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from scorer.ranking.kernel.layout import struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
@@ -29,9 +26,6 @@ class Warming(Plugin):
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         return self.coverage_min > 0 and not machines.requests_alone
-
-    def settings(self) -> NDArray[Any]:
-        return settings(self.struct, coverage_min=self.coverage_min)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         return {"coverage": float(said[0]), "coverage_min": self.coverage_min}

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from schemas.resources import ALL, OPTIONAL, RESOURCES
 from scorer.ranking.kernel.layout import OF_MEANS, POINTS_MAX, R, struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, ResourceName, by_resource, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, ResourceName, by_resource
 
 INTEGER_UNITS = np.array([[resource.whole_units] for resource in ALL])
 """Millicores, bytes, bytes/s: the units in which the peers count whole numbers."""
@@ -63,16 +62,13 @@ class Allocation(Plugin):
             if self.weights.get(name, 0.0) > 0 and (name not in self.extended or machines.amounts[resource] > 0)
         ]
 
-    def settings(self) -> NDArray[Any]:
-        return settings(
-            self.struct,
-            weights=[self.weights.get(name, 0.0) for name in RESOURCES],
-            missing=[self.default_cpu, self.default_memory, *[0.0] * (R - 2)],
-            units=INTEGER_UNITS[:, 0],
-            extended=[name in self.extended for name in RESOURCES],
-            basis=("requests", "used", "taken").index(self.basis),
-            rounding=self.rounding,
-        )
+    def derived(self) -> dict[str, Any]:
+        return {
+            "missing": [self.default_cpu, self.default_memory, *[0.0] * (R - 2)],
+            "units": INTEGER_UNITS[:, 0],
+            "basis": ("requests", "used", "taken").index(self.basis),
+            **dict.fromkeys(("form", "points", "utilization", "score"), 0),
+        }
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         return {"shares": by_resource(said, 0, tuple(RESOURCES[row] for row in self.rows(machines)))}
@@ -109,7 +105,7 @@ class ByWeight(Plugin):
         return OF_MEANS
 
     @property
-    def factors(self) -> list[float]:
+    def factor(self) -> list[float]:
         """[R] -25 times the share of each resource's weight."""
         whole = sum(self.weights.values())
         return [-25.0 * (self.weights.get(name, 0.0) / whole) for name in RESOURCES]

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from numpy.typing import NDArray
-
 from scorer.ranking.formulas.allocation import Allocation
 from scorer.ranking.plugin import Machines, Request
 
@@ -34,7 +32,5 @@ class BalancedAllocation(Allocation):
     def wanted(self, request: Request, machines: Machines) -> bool:
         return bool((self.added(machines)[self.rows(machines)] > 0).any())
 
-    def settings(self) -> NDArray[Any]:
-        found = super().settings()
-        found["form"] = ("v1.21", "v1.22", "v1.36").index(self.form)
-        return found
+    def derived(self) -> dict[str, Any]:
+        return super().derived() | {"form": ("v1.21", "v1.22", "v1.36").index(self.form)}

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
 from schemas.tables.learned import ChanceBin
@@ -14,7 +13,7 @@ from scorer.ranking.calibration import Stated, calibrated
 from scorer.ranking.formulas.allocation import ByWeight
 from scorer.ranking.formulas.overload import upper_tail
 from scorer.ranking.kernel.layout import R, struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Request, by_resource, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Request, by_resource
 
 FACTOR_MAX = 1e6
 """The largest factor that a setting may be: squares of larger ones are no numbers."""
@@ -84,19 +83,8 @@ class ExpectedOverload(ByWeight):
         if self.variation_of not in ("expected", "requests", "learned"):
             raise ValueError(f"variation_of: expected 'expected', 'requests' or 'learned', got {self.variation_of!r}")
 
-    def settings(self) -> NDArray[Any]:
-        return settings(
-            self.struct,
-            factor=self.factors,
-            limit=self.limit,
-            std_factor=self.std_factor,
-            floor=self.floor,
-            evenness=self.evenness,
-            variation=self.variation,
-            learned_variation=self.learned_variation,
-            of_requests=self.variation_of != "expected",
-            learned=self.variation_of == "learned",
-        )
+    def derived(self) -> dict[str, Any]:
+        return {"of_requests": self.variation_of != "expected", "learned": self.variation_of == "learned"}
 
     def stated(self, machines: Machines) -> Stated:
         """Return the stated chances for all machines without a new instance, uncorrected."""

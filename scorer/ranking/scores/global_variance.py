@@ -1,14 +1,12 @@
 """Global variance: how even the whole fleet's utilization would be after the placement."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from numpy.typing import NDArray
+from typing import Literal
 
 from schemas.resources import RESOURCES
 from scorer.ranking.formulas.allocation import ByWeight
 from scorer.ranking.kernel.layout import R, struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Request, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Request
 
 
 @dataclass(frozen=True)
@@ -39,9 +37,6 @@ class GlobalVariance(ByWeight):
     def among_feasible(self) -> bool:
         """Whether the means are those of the feasible machines, which are only known after the filters."""
         return self.over == "feasible"
-
-    def settings(self) -> NDArray[Any]:
-        return settings(self.struct, factor=self.factors)
 
     def far(self, request: Request, machines: Machines) -> bool:
         """Return whether one more instance changes which machines count."""

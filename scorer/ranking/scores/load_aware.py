@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from numpy.typing import NDArray
-
 from schemas.resources import RESOURCES
 from scorer.ranking.formulas.allocation import INTEGER_UNITS, check_weights
 from scorer.ranking.kernel.layout import R, struct
@@ -20,7 +18,6 @@ from scorer.ranking.plugin import (
     Statistic,
     by_resource,
     number_of,
-    settings,
 )
 from scorer.snapshot.rules import MachineRules
 
@@ -87,21 +84,17 @@ class LoadAware(Plugin):
             [*(["statistics"] if self.statistic != "mean" else []), *(["prod"] if self.prod_usage else [])]
         )
 
-    def settings(self) -> NDArray[Any]:
-        used = self._used()
-        return settings(
-            self.struct,
-            weights=[self._weights.get(name, 0.0) for name in RESOURCES],
-            units=INTEGER_UNITS[:, 0],
-            dominant_weight=self.dominant_weight,
-            expiration_s=self.expiration_s or math.inf,
-            statistic=number_of(self.statistic),
-            missing=MISSING[self.missing],
-            by_prod=self.prod_usage,
-            with_system=self.prod_with_system,
-            rounding=self.rounding,
-            used=[name in used for name in RESOURCES],
-        )
+    def derived(self) -> dict[str, Any]:
+        return {
+            "weights": self._weights,
+            "units": INTEGER_UNITS[:, 0],
+            "expiration_s": self.expiration_s or math.inf,
+            "statistic": number_of(self.statistic),
+            "missing": MISSING[self.missing],
+            "by_prod": self.prod_usage,
+            "with_system": self.prod_with_system,
+            "used": tuple(self._used()),
+        }
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         return {"left_percent": by_resource(said, 0, self._used())}

@@ -3,11 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from numpy.typing import NDArray
-
-from schemas.resources import RESOURCES
 from scorer.ranking.kernel.layout import R, struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, ResourceName, by_resource, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, ResourceName, by_resource
 
 
 @dataclass(frozen=True)
@@ -51,16 +48,10 @@ class LoadVariationRisk(Plugin):
         if not self.resources:
             raise ValueError("resources: expected at least one")
 
-    def settings(self) -> NDArray[Any]:
-        return settings(
-            self.struct,
-            margin=self.margin,
-            sensitivity=self.sensitivity,
-            by_requests=self.newcomer == "request",
-            reduced=self.form == "reduced",
-            rounding=self.rounding,
-            used=[name in self.resources for name in RESOURCES],
-        )
+    def derived(self) -> dict[str, Any]:
+        return {
+            "by_requests": self.newcomer == "request", "reduced": self.form == "reduced", "used": self.resources,
+        }  # fmt: skip
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         risks = by_resource(said, 0, self.resources)

@@ -5,11 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from numpy.typing import NDArray
-
-from schemas.resources import RESOURCES
 from scorer.ranking.kernel.layout import R, struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, check_thresholds, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, check_thresholds
 
 
 @dataclass(frozen=True)
@@ -46,14 +43,9 @@ class LowRiskOvercommitment(Plugin):
         if not self.limit_weights:
             raise ValueError("limit_weights: expected at least one resource")
 
-    def settings(self) -> NDArray[Any]:
-        return settings(
-            self.struct,
-            smoothing=math.sqrt(self.smoothing_window),
-            weights=[self.limit_weights.get(name, 0.0) for name in RESOURCES],
-            rounding=self.rounding,
-            used=[name in self.limit_weights for name in RESOURCES],
-        )
+    def derived(self) -> dict[str, Any]:
+        weights = self.limit_weights
+        return {"smoothing": math.sqrt(self.smoothing_window), "weights": weights, "used": tuple(weights)}
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         return {"risks": by_resource(said, 0, tuple(self.limit_weights))}

@@ -1,13 +1,10 @@
 """Peaks: Trimaran's Peaks, the placement that costs the least additional power."""
 
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from schemas.values.numbers import finite
 from scorer.ranking.kernel.layout import LEAST_BEST, LEAST_BEST_WHOLE, struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
@@ -31,9 +28,6 @@ class Peaks(Plugin):
     @property
     def inner(self) -> int:
         return LEAST_BEST_WHOLE if self.peer else LEAST_BEST
-
-    def settings(self) -> NDArray[Any]:
-        return settings(self.struct, peer=self.peer)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         return {"power_increase": finite(said[0])}

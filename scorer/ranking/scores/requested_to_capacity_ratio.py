@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
 
 from scorer.ranking.formulas.allocation import Allocation
 from scorer.ranking.kernel.layout import POINTS_MAX
@@ -37,9 +37,8 @@ class RequestedToCapacityRatio(Allocation):
         if any(not 0 <= score <= 10 for _, score in self.shape):
             raise ValueError("shape: expected scores from 0 to 10")
 
-    def settings(self) -> NDArray[Any]:
-        found = super().settings()
-        found["points"] = len(self.shape)
-        found["utilization"][: len(self.shape)] = [point[0] for point in self.shape]
-        found["score"][: len(self.shape)] = [10.0 * point[1] for point in self.shape]
-        return found
+    def derived(self) -> dict[str, Any]:
+        points = np.zeros((2, POINTS_MAX))
+        points[:, : len(self.shape)] = np.transpose(self.shape)
+        utilization, score = points
+        return super().derived() | {"points": len(self.shape), "utilization": utilization, "score": 10.0 * score}

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from numpy.typing import NDArray
-
 from schemas.resources import RESOURCES
 from schemas.values.numbers import finite
 from scorer.ranking.kernel.layout import struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, ResourceName, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, ResourceName
 
 
 @dataclass(frozen=True)
@@ -43,14 +41,9 @@ class TargetLoadPacking(Plugin):
         if not 0 < self.target <= 1:
             raise ValueError(f"target: expected more than 0 and at most 1, got {self.target}")
 
-    def settings(self) -> NDArray[Any]:
-        return settings(
-            self.struct,
-            target=self.target * 100.0,
-            resource=RESOURCES.index(self.resource),
-            of_capacity=self.limit == "capacity",
-            rounding=self.rounding,
-        )
+    def derived(self) -> dict[str, Any]:
+        resource, of_capacity = RESOURCES.index(self.resource), self.limit == "capacity"
+        return {"target": self.target * 100.0, "resource": resource, "of_capacity": of_capacity}
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         return {"utilization_percent": finite(said[0]), "target_percent": self.target * 100.0}
