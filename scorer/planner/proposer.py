@@ -21,6 +21,7 @@ from schemas.messages.proposal import write_proposal
 from schemas.names import Names
 from schemas.process.metrics import counter, gauge
 from schemas.process.redis_url import in_words
+from schemas.rpc.results import RebalanceResult
 from scorer.background.checker import ServerSettings
 from scorer.ledger.record.transition import Overtaken, UnknownFormat
 from scorer.ledger.store.scripts import Lease, Ledger
@@ -28,7 +29,6 @@ from scorer.metrics import AnsweringMetrics
 from scorer.placement.choosing.trial import homeless
 from scorer.planner.settings import PlannerSettings
 from scorer.planning.balance.advice import advice
-from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.proposals import OUTCOMES, Term, propose
 from scorer.planning.balance.rounds import Rounds, UnderWay, condition_of
 from scorer.planning.violations import WHY, violations
@@ -186,7 +186,7 @@ class Proposer:
             self._metrics.broken.labels(why).set(broken[why])
         self._try_losses(inputs)
         plan = advice(inputs, self._rounds, UnderWay(settled.pending, settled.handing, self._term.resting))
-        new = propose(plan, number, now_s, settings.proposal_s)
+        new = propose(plan, seen.ledger.instances, number, now_s, settings.proposal_s)
         if self._lease.take() != number:  # this process was suspended meanwhile, and another plans
             return
         try:
@@ -212,7 +212,7 @@ class Proposer:
                 break
         self._metrics.without_place.set(max(self._losses.values(), default=math.nan))
 
-    def _tell(self, plan: Plan, outcomes: tuple[str, ...], proposed: int, now_s: float) -> None:
+    def _tell(self, plan: RebalanceResult, outcomes: tuple[str, ...], proposed: int, now_s: float) -> None:
         for outcome in (*outcomes, *["proposed"] * proposed):
             self._metrics.proposals.labels(outcome).inc()
         self._metrics.rounds.labels("planned").inc()

@@ -15,7 +15,7 @@ from schemas.rpc.parameters import BATCH_MAX, Capacity, Plan, Rebalance
 from schemas.rpc.request import InvalidRequest, read_request
 from schemas.rpc.results import CapacityResult, PlanResult, PlanStep, RebalanceResult
 from schemas.values.errors import field_error
-from scorer.planning.balance.advice import advice, told
+from scorer.planning.balance.advice import advice
 from scorer.planning.room import counts_by, room_of_each
 from scorer.planning.wanted.requests import InvalidWanted, WantedRequests
 from scorer.planning.wanted.wanted import Action, compare, undoable
@@ -37,8 +37,7 @@ def rebalance(params: dict[str, Any], inputs_of: InputsOf) -> RebalanceResult:
         profile = dataclasses.replace(profile, rebalance=profile.rebalance.with_given(_typed(asked.settings) | given))
     except ValueError as error:
         raise InvalidRequest(str(error)) from None
-    inputs = inputs.by(profile)
-    return told(advice(inputs), inputs)
+    return advice(inputs.by(profile))
 
 
 def _typed(settings: dict[str, Any]) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def main():
     names, requests = snapshot.names, wanted(there, 1000)
     by_class, used = parse_profile(CLASSES.read_text(), "classes"), measured(snapshot, there)
     actions = {
-        "rebalance": lambda: len(rebalance(RankingInputs(hot, ledger, rebalanced, NOW_S, Tables())).steps),
+        "rebalance": lambda: len(rebalance(RankingInputs(hot, ledger, rebalanced, NOW_S, Tables())).moves),
         "drain 1 machine": lambda: len(drain(names[:1], RankingInputs(snapshot, ledger, profile, NOW_S)).moves),
         "drain 50 machines": lambda: len(drain(names[:50], RankingInputs(snapshot, ledger, profile, NOW_S)).moves),
         "consolidate 10": lambda: len(consolidate(10, RankingInputs(snapshot, ledger, profile, NOW_S)).machines),

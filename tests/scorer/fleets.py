@@ -198,3 +198,18 @@ def trimaran_usage(metrics, **capacity):
             raise ValueError(f"{resource} has two figures for its {statistic}")
         found[resource][statistic] = metric["value_percent"] * capacity[resource] / 100
     return found
+
+
+def steps(plan):
+    """Return the moves of a rebalancing."""
+    return [one for one in plan.moves if one.target is not None]
+
+
+def exchanges(plan):
+    """Return its exchanges of roles."""
+    return [one for one in plan.moves if one.swap_role_with]
+
+
+def unplaced(plan):
+    """Return those that should leave and find no machine."""
+    return [one for one in plan.moves if one.target is None and not one.swap_role_with]

@@ -68,14 +68,14 @@ class Rebalancer:
         settings = replace(self._settings, moves_max=max(most, self._settings.moves_max if roles else 1))
         inputs = moment.inputs(replace(self._profile, rebalance=settings), self._tables)
         plan, snapshot = by_overload(inputs, nic_unknown=self._moving.copy_rate), moment.snapshot
-        self._left -= len(plan.steps[:most])
+        moves = [one for one in plan.moves if one.target][:most]
+        self._left -= len(moves)
         found: list[Exchange | Move] = [
-            Exchange(self._number[one.instance.id], self._number[one.other.id]) for one in plan.swaps
+            Exchange(self._number[one.id], self._number[one.swap_role_with]) for one in plan.moves if one.swap_role_with
         ]
-        for instance, step in zip(plan.instances[:most], plan.steps[:most], strict=True):
-            number = self._number[instance.id]
-            row = snapshot.roster.index[plan.machines[step.target]]
-            found.append(Move(number, row, float(self._copy_minutes[number])))
+        for one in moves:
+            number = self._number[one.id]
+            found.append(Move(number, snapshot.roster.index[str(one.target)], float(self._copy_minutes[number])))
         return found
 
 

@@ -5,20 +5,18 @@ targets. A target is a machine that the profile's filters allow. Its expected ov
 source before the move.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from schemas.resources import ALL, RESOURCES
-from schemas.rpc.results import RebalanceMove, RebalanceResult
+from schemas.rpc.results import RebalanceResult
 from scorer.ledger.record.instance import Instance
-from scorer.planning.balance.by_overload import Balancing, Plan, Swap
+from scorer.planning.balance.by_overload import Balancing
 from scorer.planning.balance.repair import by_overload, repair
 from scorer.planning.balance.rounds import NOTHING, Rounds, UnderWay
 from scorer.planning.balance.scene import Scene
-from scorer.planning.balance.tentative import Step
 from scorer.planning.thresholds import (
     CLASS_RANK,
     NO_CLASS,
@@ -37,7 +35,7 @@ _UNITS: Mapping[str, float] = {resource.name: 10.0 ** min(resource.decimals, 3) 
 
 
 @quiet
-def leaving(inputs: RankingInputs, rounds: Rounds | None = None, under_way: UnderWay = NOTHING) -> Plan:
+def leaving(inputs: RankingInputs, rounds: Rounds | None = None, under_way: UnderWay = NOTHING) -> RebalanceResult:
     """Return the moves in order; each target is chosen with the moves before it.
 
     Usage of a machine is the mean of the profile's load model; of an instance, its measured usage, or else the usage
@@ -104,72 +102,10 @@ def _amounts(names: Sequence[str], columns: Floats, instances: float = 0.0) -> F
     return found
 
 
-def advice(inputs: RankingInputs, rounds: Rounds | None = None, under_way: UnderWay = NOTHING) -> Plan:
+def advice(inputs: RankingInputs, rounds: Rounds | None = None, under_way: UnderWay = NOTHING) -> RebalanceResult:
     """Return the moves by the profile's ``[rebalance]``; only the state in ``rounds`` is changed.
 
     ``rounds``: the state of earlier rounds; None: a machine gives instances as soon as it is overloaded.
     """
-    rules: Mapping[str, Callable[..., Plan]] = {"thresholds": leaving, "repair": repair, "overload": by_overload}
-    rule = rules[inputs.profile.rebalance.rule]
-    return rule(inputs, rounds, under_way)
-
-
-def told(plan: Plan, inputs: RankingInputs) -> RebalanceResult:
-    """Return a plan, made from these inputs, in the form of an answer; instances without a target come last."""
-    settings = inputs.profile.rebalance
-    moves = [_exchange(one) for one in plan.swaps]
-    moves += [_move(instance, step, plan) for instance, step in zip(plan.instances, plan.steps, strict=True)]
-    moves += [
-        RebalanceMove(id=one.id, generation=one.generation, source=one.machine, target=None, reason=reason)
-        for one, reason in plan.unplaced
-    ]
-    return RebalanceResult(
-        rule=settings.rule,
-        objective="overload",
-        profile=inputs.profile.name,
-        machines=len(inputs.snapshot),
-        instances=len(inputs.ledger),
-        at=inputs.now_s,
-        movable=plan.movable,
-        measured=plan.measured,
-        moved_in_hour=plan.in_hour,
-        hour_max=plan.hour_max,
-        moves=moves,
-        totals={name: list(pair) for name, pair in plan.totals.items()},
-        std={name: list(pair) for name, pair in plan.spread.items()},
-        why=plan.why,
-    )
-
-
-def _exchange(swap: Swap) -> RebalanceMove:
-    one, other = swap.instance, swap.other
-    return RebalanceMove(
-        id=one.id, generation=one.generation, source=one.machine, target=None, swap_role_with=other.id, role=other.role,
-        reason=swap.reason,
-    )  # fmt: skip
-
-
-def _move(instance: Instance, step: Step, plan: Plan) -> RebalanceMove:
-    loads = {
-        side: {name: [_known(x) for x in step.utilization[at, :, k]] for k, name in enumerate(plan.resources)}
-        for at, side in enumerate(("source", "target"))
-    }
-    overload = {
-        "source": [step.source_before, step.source_after],
-        "target": [step.target_before, step.target_after],
-    }
-    return RebalanceMove(
-        id=instance.id, generation=instance.generation, source=instance.machine, target=plan.machines[step.target],
-        gain=step.gain, cost=step.cost, copy_bytes=step.copy_bytes, copy_s=step.copy_s,
-        reason=step.reason or _why(loads["source"]), overload=overload, utilization=loads,
-    )  # fmt: skip
-
-
-def _known(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
-def _why(loads: dict[str, list[float | None]]) -> str:
-    falls = {name: (before or 0.0, after or 0.0) for name, (before, after) in loads.items()}
-    name, (before, after) = max(falls.items(), key=lambda item: item[1][0] - item[1][1])
-    return f"{name} of the source {100 * before:.0f}% -> {100 * after:.0f}%"
+    rules: dict[str, Callable[..., RebalanceResult]] = {"thresholds": leaving, "repair": repair}
+    return rules.get(inputs.profile.rebalance.rule, by_overload)(inputs, rounds, under_way)

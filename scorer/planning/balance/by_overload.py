@@ -6,13 +6,13 @@ moves are read from the ledger, so limits per hour need no state of their own.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from schemas.resources import RESOURCES
-from schemas.values.numbers import counted
+from schemas.rpc.results import RebalanceMove, RebalanceResult
+from schemas.values.numbers import counted, finite
 from scorer.ledger.record.facets import Avoids, Facet, avoids, facets, facets_of
 from scorer.ledger.record.instance import SHARD, Instance, as_request, copy_with
 from scorer.ledger.record.instance import machines_of as holders_of
@@ -123,50 +123,11 @@ def moved_lately(snapshot: Snapshot, ledger: LedgerView, placed: PlacedInstances
 _CPU, _MEMORY, _NIC = (RESOURCES.index(name) for name in ("cpu", "memory", "nic"))
 
 
-class Swap(NamedTuple):
-    """Two members of a cluster, before they exchange their roles."""
-
-    instance: Instance
-    other: Instance
-    gain: float
-    """The decrease of the expected overload of both machines."""
-    reason: str
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The moves in their order, and the fleet before and after (`scorer.planning.balance.by_overload`)."""
-
-    instances: tuple[Instance, ...]
-    """The instance of each step, before its move."""
-    machines: tuple[str, ...]
-    """All machines; the steps have their positions."""
-    steps: tuple[Step, ...]
-    resources: tuple[str, ...]
-    """K, the resources with a weight."""
-    totals: Mapping[str, tuple[float, float]]
-    movable: int
-    """Instances that might have been moved."""
-    measured: int
-    """Instances whose usage is measured."""
-    spread: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """By resource the standard deviation of utilization over the fleet, before and after."""
-    unplaced: tuple[tuple[Instance, str], ...] = ()
-    """Instances that should leave and find no machine, with the reason why they should leave."""
-    in_hour: int = 0
-    """Moves of the last hour, which count in the limits by the hour."""
-    hour_max: int | None = None
-    why: str = ""
-    """Why it has no moves."""
-    swaps: tuple[Swap, ...] = ()
-    """Exchanges of roles, which come before the moves."""
-
-
 @quiet
 def rebalance(
     inputs: RankingInputs, rounds: Rounds | None = None, under_way: UnderWay = NOTHING, *,
     nic_unknown: float = UNKNOWN_NIC, first: Callable[["Balancing"], None] = lambda _: None,
-) -> Plan:  # fmt: skip
+) -> RebalanceResult:  # fmt: skip
     """Return the moves that cut the fleet's expected overload the most.
 
     Weights, limit and floor are those of the profile's `ExpectedOverload` (`scorer.planning.balance.scene`). The usage
@@ -202,7 +163,7 @@ class Balancing:
         for instance, at in self.leaving:
             self.draft.see_leaving(instance, at)
         self.place = {one.id: n for n, one in enumerate(scene.instances)}
-        self.swaps: list[Swap] = []
+        self.swaps: list[RebalanceMove] = []
         known = self.place.keys()
         handing = [pair for pair in under_way.handing.items() if known >= {*pair}]
         self.handing = [(self.place[one], self.place[other]) for one, other in handing]
@@ -226,24 +187,50 @@ class Balancing:
             found = self.trial.best(as_request(one), among & self._elsewhere(place))
         return None if found.machine is None else self.scene.snapshot.roster.index[found.machine]
 
-    def plan(self, unplaced: Sequence[tuple[Instance, str]] = (), why: str = "") -> Plan:
-        """Return the plan with the steps of the draft; ``why``: why it has none, if the rule knows it."""
-        scene, before, after, steps = self.scene, self._before, self.draft.loads, self.draft.steps
-        return Plan(
-            tuple(scene.instances[step.instance] for step in steps),
-            scene.snapshot.names,
-            tuple(steps),
-            scene.resources,
-            totals(before, after),
-            int(self._movable.free.sum()),
-            int(scene.measured.sum()),
-            spread(scene.resources, before, after),
-            tuple(unplaced),
-            self._in_hour,
-            self._hour_max,
-            "" if steps or unplaced or self.swaps else self._why_none(why),
-            tuple(self.swaps),
+    def plan(self, unplaced: Sequence[tuple[Instance, str]] = (), why: str = "") -> RebalanceResult:
+        """Return the plan: the exchanges of roles, the steps of the draft, and who finds no machine, with the reason.
+
+        ``why``: why it has no moves, if the rule knows it.
+        """
+        scene, inputs, before, after = self.scene, self.scene.inputs, self._before, self.draft.loads
+        moves = [*self.swaps, *map(self._move, self.draft.steps)]
+        moves += [
+            RebalanceMove(id=one.id, generation=one.generation, source=one.machine, target=None, reason=reason)
+            for one, reason in unplaced
+        ]
+        return RebalanceResult(
+            rule=self._settings.rule,
+            objective="overload",
+            profile=inputs.profile.name,
+            machines=len(scene.snapshot),
+            instances=len(inputs.ledger),
+            at=inputs.now_s,
+            movable=int(self._movable.free.sum()),
+            measured=int(scene.measured.sum()),
+            moved_in_hour=self._in_hour,
+            hour_max=self._hour_max,
+            moves=moves,
+            totals=totals(before, after),
+            std={name: [_std(before, k), _std(after, k)] for k, name in enumerate(scene.resources)},
+            why="" if moves else self._why_none(why),
         )
+
+    def _move(self, step: Step) -> RebalanceMove:
+        one, loads = self.scene.instances[step.instance], dict[str, dict[str, list[float | None]]]()
+        for at, side in enumerate(("source", "target")):
+            pairs = step.utilization[at].T.tolist()
+            loads[side] = {
+                name: [finite(x) for x in pair] for name, pair in zip(self.scene.resources, pairs, strict=True)
+            }
+        overload = {
+            "source": [step.source_before, step.source_after],
+            "target": [step.target_before, step.target_after],
+        }
+        return RebalanceMove(
+            id=one.id, generation=one.generation, source=one.machine, target=self.scene.snapshot.names[step.target],
+            gain=step.gain, cost=step.cost, copy_bytes=step.copy_bytes, copy_s=step.copy_s,
+            reason=step.reason or _why(loads["source"]), overload=overload, utilization=loads,
+        )  # fmt: skip
 
     def _why_none(self, why: str) -> str:
         if self.left:
@@ -296,7 +283,12 @@ class Balancing:
         one, two = self.scene.instances[place], self.scene.instances[other]
         gain = self.draft.hand_over(place, other, self.handed(place, other))
         self.draft.engage(place, other)
-        self.swaps.append(Swap(one, two, gain, f"{reason}; hand its role to {two.id}: nothing is copied"))
+        self.swaps.append(
+            RebalanceMove(
+                id=one.id, generation=one.generation, source=one.machine, target=None, swap_role_with=two.id,
+                role=two.role, gain=gain, reason=f"{reason}; hand its role to {two.id}: nothing is copied",
+            )
+        )  # fmt: skip
         self.take_roles(place, other)
 
     def take_roles(self, place: int, other: int) -> None:
@@ -395,7 +387,7 @@ def on_way_in(scene: Scene, pending: Mapping[str, str]) -> list[tuple[int, int]]
     ]
 
 
-def totals(before: Loads, after: Loads) -> Mapping[str, tuple[float, float]]:
+def totals(before: Loads, after: Loads) -> dict[str, list[float]]:
     """Return, before and after: overload in mean machines, machines above the limit, highest and std of utilization.
 
     The figures of utilization are those of the resource with the highest utilization before.
@@ -410,12 +402,14 @@ def totals(before: Loads, after: Loads) -> Mapping[str, tuple[float, float]]:
         return float(loads.now().sum()), float(over), highest, _std(loads, worst)
 
     names = ("overload", "machines_over", "highest", "std")
-    return dict(zip(names, zip(of(before), of(after), strict=True), strict=True))
+    return {name: [*pair] for name, *pair in zip(names, of(before), of(after), strict=True)}
 
 
-def spread(resources: Sequence[str], before: Loads, after: Loads) -> Mapping[str, tuple[float, float]]:
-    """Return by resource the standard deviation of the utilization, over machines with known load, before and after."""
-    return {name: (_std(before, k), _std(after, k)) for k, name in enumerate(resources)}
+def _why(loads: Mapping[str, Sequence[float | None]]) -> str:
+    """Return in words which load falls the most; ``loads``: before and after, by resource."""
+    falls = {name: (before or 0.0, after or 0.0) for name, (before, after) in loads.items()}
+    name, (before, after) = max(falls.items(), key=lambda item: item[1][0] - item[1][1])
+    return f"{name} of the source {100 * before:.0f}% -> {100 * after:.0f}%"
 
 
 def _std(loads: Loads, resource: int) -> float:

@@ -17,9 +17,8 @@ from typing import Any
 import msgspec
 
 from schemas.messages.proposal import COMMANDS, ROLE_VERSION, MoveProposal, read_proposal, write_proposal
+from schemas.rpc.results import RebalanceMove, RebalanceResult
 from scorer.ledger.record.instance import Instance
-from scorer.planning.balance.by_overload import Plan
-from scorer.planning.balance.tentative import Step
 
 Outcome = str
 """``done``, ``declined``, ``expired``, ``overtaken``, ``malformed``, ``redelivered``, ``proposed``."""
@@ -136,43 +135,30 @@ def _is_done(proposal: MoveProposal, instance: Instance) -> bool:
     return instance.machine == proposal.target
 
 
-def propose(plan: Plan, fence: int, now_s: float, lasts_s: float) -> list[MoveProposal]:
-    """Return a proposal for each exchange of roles and each step of a plan, in its order."""
-
-    def named(number: int) -> dict[str, Any]:
-        return {"id": f"{fence}-{int(now_s)}-{number}", "fence": fence, "at": now_s, "expires_at": now_s + lasts_s}
-
-    return [
-        MoveProposal(
-            **named(number),
-            v=ROLE_VERSION,
-            kind="role",
-            instance=one.instance.id,
-            generation=one.instance.generation,
-            source=one.instance.machine,
-            target=one.other.machine,
-            gain=one.gain,
-            reason=one.reason,
-            swap_role_with=one.other.id,
-            role=one.other.role,
-        )
-        for number, one in enumerate(plan.swaps)
-    ] + [
-        MoveProposal(
-            **named(number),
-            instance=instance.id,
-            generation=instance.generation,
-            source=instance.machine,
-            target=plan.machines[step.target],
-            gain=step.gain,
-            copy_s=step.copy_s,
-            copy_bytes=step.copy_bytes,
-            reason=why(step),
-        )
-        for number, (instance, step) in enumerate(zip(plan.instances, plan.steps, strict=True), len(plan.swaps))
-    ]
+def propose(
+    plan: RebalanceResult, instances: Mapping[str, Instance], fence: int, now_s: float, lasts_s: float
+) -> list[MoveProposal]:
+    """Return a proposal for each exchange of roles and each move of a plan, in its order."""
+    found: list[MoveProposal] = []
+    for one in plan.moves:
+        target, more = one.target, dict[str, Any]()
+        if one.swap_role_with:
+            target = instances[one.swap_role_with].machine
+            more = {"v": ROLE_VERSION, "kind": "role", "swap_role_with": one.swap_role_with, "role": one.role}
+        if target is not None:
+            found.append(
+                MoveProposal(
+                    id=f"{fence}-{int(now_s)}-{len(found)}", fence=fence, at=now_s, expires_at=now_s + lasts_s,
+                    instance=one.id, generation=one.generation, source=one.source, target=target, gain=one.gain,
+                    copy_s=one.copy_s, copy_bytes=one.copy_bytes, reason=_why(plan, one), **more,
+                )
+            )  # fmt: skip
+    return found
 
 
-def why(step: Step) -> str:
+def _why(plan: RebalanceResult, one: RebalanceMove) -> str:
     """Return why an instance should move, in words."""
-    return step.reason or f"expected overload of the source {step.source_before:.4f} -> {step.source_after:.4f}"
+    if plan.rule != "overload" or one.target is None:
+        return one.reason
+    before, after = one.overload["source"]
+    return f"expected overload of the source {before:.4f} -> {after:.4f}"

@@ -21,9 +21,10 @@ from math import ceil, inf
 
 import numpy as np
 
+from schemas.rpc.results import RebalanceResult
 from scorer.ledger.record.facets import Avoids, avoids, facets, facets_of
 from scorer.ledger.record.instance import Instance, copy_with
-from scorer.planning.balance.by_overload import Balancing, Plan, rebalance
+from scorer.planning.balance.by_overload import Balancing, rebalance
 from scorer.planning.balance.rounds import NOTHING, Rounds, UnderWay
 from scorer.planning.violations import broken, counted_by, in_words
 from scorer.ranking.inputs import RankingInputs, quiet
@@ -39,7 +40,7 @@ _Exchange = tuple[int, int, str]
 
 
 @quiet
-def repair(inputs: RankingInputs, _rounds: Rounds | None = None, under_way: UnderWay = NOTHING) -> Plan:
+def repair(inputs: RankingInputs, _rounds: Rounds | None = None, under_way: UnderWay = NOTHING) -> RebalanceResult:
     """Return the moves; a target is the machine that the profile chooses among the equally good ones.
 
     An exchange that only the moves make useful is made before them: all is planned again with it.
@@ -147,7 +148,7 @@ class _Repair:
             self._count(*pair)
             balancing.take_roles(*pair)
 
-    def plan(self, first: Sequence[_Exchange]) -> Plan:
+    def plan(self, first: Sequence[_Exchange]) -> RebalanceResult:
         rules = sorted({one.rule for one in broken(self.scene.machines, self._ledger)}, key=in_words)
         steps, before = self.draft.steps, -1
         for swap in first:

@@ -21,7 +21,7 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.ranking.rank import rank
 from tests.effort import examples
-from tests.scorer.fleets import fleet, machine
+from tests.scorer.fleets import fleet, machine, steps
 from tests.scorer.kubernetes.scheduler import moves_at_all, refusals
 
 HOW = Reading("east")
@@ -363,7 +363,7 @@ def planned(of, profile, drained):
         found = plan(replace(inputs, profile=replace(inputs.profile, rebalance=settings_)))
         yield (
             "",
-            [(one.id, found.machines[step.target]) for one, step in zip(found.instances, found.steps, strict=True)],
+            [(one.id, one.target) for one in steps(found)],
         )
 
 

@@ -18,7 +18,7 @@ from scorer.planning.violations import violations
 from scorer.ranking.inputs import machines_of
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from tests.effort import examples
-from tests.scorer.fleets import IDLE, PROFILES, fleet, machine
+from tests.scorer.fleets import IDLE, PROFILES, exchanges, fleet, machine, steps, unplaced
 
 FREELY = {"moves_max": 999, "from_machine_max": 999, "to_machine_max": 999, "cluster_max": 999, "hour_max": 0.0}
 
@@ -34,7 +34,7 @@ def planned(machines, instances, **more):
 
 
 def moved(plan, instances):
-    at = {one.id: plan.machines[step.target] for one, step in zip(plan.instances, plan.steps, strict=True)}
+    at = {one.id: one.target for one in steps(plan)}
     return [{**one, "machine": at.get(one["id"], one["machine"])} for one in instances]
 
 
@@ -161,13 +161,13 @@ def compared(seed):
     place = {one["id"]: n for n, one in enumerate(instances)}
     start = state = tuple(int(one["machine"][1:]) for one in instances)
     memory = 0
-    for one, step in zip(plan.instances, plan.steps, strict=True):
+    for one in steps(plan):
         n = place[one.id]
-        then = (*state[:n], step.target, *state[n + 1 :])
+        then = (*state[:n], int(one.target[1:]), *state[n + 1 :])
         assert brute.may(state, then, n), (seed, one.id)
         state, memory = then, memory + instances[n]["memory"]
-    assert not planned(machines, moved(plan, instances)).steps, seed
-    return (sum(brute.excess(state).values()), len(plan.steps), memory), brute.least(start)
+    assert not steps(planned(machines, moved(plan, instances))), seed
+    return (sum(brute.excess(state).values()), len(steps(plan)), memory), brute.least(start)
 
 
 @settings(max_examples=examples(20, 400), deadline=None)
@@ -192,7 +192,10 @@ def test_as_few_moves_as_brute_force():
 
 
 def exchanged(plan, instances):
-    roles = {one.id: other.role for pair in plan.swaps for one, other in (pair[:2], pair[1::-1])}
+    before = {one["id"]: one["role"] for one in instances if "role" in one}
+    roles = {one.id: one.role for one in exchanges(plan)} | {
+        one.swap_role_with: before[one.id] for one in exchanges(plan)
+    }
     return [{**one, "role": roles.get(one["id"], one["role"])} for one in instances]
 
 
@@ -207,21 +210,24 @@ def test_with_roles_no_step_breaks_a_rule(seed):
     machines, instances = any_fleet(seed)
     plan, at = planned(machines, instances, roles=True), tuple(int(one["machine"][1:]) for one in instances)
     then = exchanged(plan, instances)
-    handing = {one.id: other.id for one, other, *_ in plan.swaps}
+    handing = {one.id: one.swap_role_with for one in exchanges(plan)}
     under_way = planned(machines, instances, roles=True, handing=handing)
-    assert (under_way.swaps, moved(under_way, then)) == ((), moved(plan, then))
+    assert (exchanges(under_way), moved(under_way, then)) == ([], moved(plan, then))
     brute, before = Brute(machines, then), Brute(machines, instances).excess(at)
-    assert all(brute.excess(at)[key] <= before[key] for key in before) or not plan.swaps
+    assert all(brute.excess(at)[key] <= before[key] for key in before) or not exchanges(plan)
     state, place = at, {one["id"]: n for n, one in enumerate(instances)}
-    for one, step in zip(plan.instances, plan.steps, strict=True):
+    for one in steps(plan):
         n = place[one.id]
-        after = (*state[:n], step.target, *state[n + 1 :])
+        after = (*state[:n], int(one.target[1:]), *state[n + 1 :])
         assert brute.may(state, after, n)
         state = after
-    changed = [one.id for pair in plan.swaps for one in pair[:2]] + [one.id for one in plan.instances]
+    changed = [
+        name for one in plan.moves if one.target or one.swap_role_with for name in (one.id, one.swap_role_with) if name
+    ]
     assert len({*changed}) == len(changed)
     again = planned(machines, moved(plan, then), roles=True)
-    assert (again.swaps, again.steps if not plan.swaps else ()) == ((), ())  # who was exchanged moves in the next one
+    assert not exchanges(again)
+    assert exchanges(plan) or not steps(again)  # who was exchanged moves in the next one
 
 
 # ---- scenes
@@ -279,11 +285,11 @@ def test_scenes(machines, instances, moves, left):
     """Run again and again on its own result, it proposes nothing more, also where a rule stays broken."""
     plan = planned(machines, instances)
     then = moved(plan, instances)
-    assert (len(plan.steps), broken(machines, then)) == (moves, left)
+    assert (len(steps(plan)), broken(machines, then)) == (moves, left)
     again = planned(machines, then)
-    assert (again.steps, len(again.unplaced)) == ((), min(left, len({rule for _, rule in again.unplaced})))
-    assert planned(machines, moved(again, then)).steps == ()
-    assert bool(left) == bool(again.unplaced)
+    assert (steps(again), len(unplaced(again))) == ([], min(left, len({one.reason for one in unplaced(again)})))
+    assert steps(planned(machines, moved(again, then))) == []
+    assert bool(left) == bool(unplaced(again))
     assert left or again.why == "no rule is broken"
 
 
@@ -305,8 +311,8 @@ def test_scenes(machines, instances, moves, left):
 def test_the_limits_of_a_plan_hold(more, moves):
     """Six members on the first of two racks: three go, as fast as the settings let them."""
     plan = planned(racks(2, 2), group("a0 a1 a0 a1 a0 a1", BY_RACK), **more)
-    assert len(plan.steps) == moves
-    assert all("cluster=shop by rack: skew 1" in step.reason for step in plan.steps)
+    assert len(steps(plan)) == moves
+    assert all("cluster=shop by rack: skew 1" in step.reason for step in steps(plan))
 
 
 def roles(said, *rules, cluster="shop"):
@@ -336,19 +342,19 @@ def test_a_role_is_handed_over_before_an_instance_moves(said, rules, swaps, move
     """Where that is enough, in a planner's rounds, too; when it is done the second run proposes nothing."""
     machines, instances = racks(3, 3), roles(said, *rules)
     plan = planned(machines, instances, roles=True)
-    assert (len(plan.swaps), len(plan.steps), plan.unplaced) == (swaps, moves, ())
+    assert (len(exchanges(plan)), len(steps(plan)), unplaced(plan)) == (swaps, moves, [])
     by_id = {one["id"]: one for one in moved(plan, instances)}
-    for one, other, _, reason in plan.swaps:
-        assert reason.endswith(f"hand its role to {other.id}: nothing is copied")
-        by_id[one.id]["role"], by_id[other.id]["role"] = other.role, one.role
+    for one in exchanges(plan):
+        assert one.reason.endswith(f"hand its role to {one.swap_role_with}: nothing is copied")
+        by_id[one.swap_role_with]["role"], by_id[one.id]["role"] = by_id[one.id]["role"], one.role
     then = list(by_id.values())
     again = planned(machines, then, roles=True)
-    assert (broken(machines, then), again.swaps, again.steps, again.why) == (0, (), (), "no rule is broken")
+    assert (broken(machines, then), again.moves, again.why) == (0, [], "no rule is broken")
     settled = planned(machines, instances, roles=True, rounds=Rounds(condition_of(Rebalancing(), 60.0)))
-    assert (settled.swaps, moved(settled, instances)) == (plan.swaps, moved(plan, instances))
-    handing = {one.id: other.id for one, other, *_ in plan.swaps}
+    assert (exchanges(settled), moved(settled, instances)) == (exchanges(plan), moved(plan, instances))
+    handing = {one.id: one.swap_role_with for one in exchanges(plan)}
     under_way = planned(machines, instances, roles=True, handing=handing)
-    assert (under_way.swaps, moved(under_way, instances)) == ((), moved(plan, instances))
+    assert (exchanges(under_way), moved(under_way, instances)) == ([], moved(plan, instances))
 
 
 def test_after_a_rack_was_lost_masters_are_even_without_a_copy():
@@ -360,7 +366,7 @@ def test_after_a_rack_was_lost_masters_are_even_without_a_copy():
         said = " ".join(f"a{a}=master b{b}=replica" for a, b in there)
         instances += roles(said, BY_RACK, cluster=f"c{number}")
     plan = planned(machines, instances, roles=True)
-    assert (len(plan.swaps), plan.steps, plan.unplaced) == (40, (), ())
+    assert (len(exchanges(plan)), len(plan.moves)) == (40, 40)
 
 
 def test_one_that_others_need_stays():
@@ -368,5 +374,5 @@ def test_one_that_others_need_stays():
     near = {"id": "log", "machine": "a0", "cpu": 1, "memory": 1, "affinity": [{"instances": {"app": "x"}}]}
     members = group("a0 a0", APART)
     members[0]["labels"] = {"app": "x"}
-    assert [one.id for one in planned(racks(2), [near, *members]).instances] == ["shop-1"]
-    assert [one.id for one in planned(racks(2), members).instances] == ["shop-0"]
+    assert [one.id for one in steps(planned(racks(2), [near, *members]))] == ["shop-1"]
+    assert [one.id for one in steps(planned(racks(2), members))] == ["shop-0"]

@@ -104,7 +104,7 @@ def _of_profile(part, fleet, profile, name):
     targets = [-1 if one.target is None else index[one.target] for one in left]
     yield _places(targets, [(one.instance.id, one.target is None) for one in left])
     advised = advice(inputs)
-    moves = [(one.id, step.source, step.target) for one, step in zip(advised.instances, advised.steps, strict=True)]
+    moves = [(one.id, index[one.source], index[one.target]) for one in advised.moves if one.target]
     yield _places([each for _, *ends in moves[:60] for each in ends], [one for one, *_ in moves])
     found = room(kinds[0], Trial(replace(inputs, tables=Tables())))
     yield _places(found.copies[:200].tolist(), [(one.filter, one.reason, one.machines) for one in found.limits])
