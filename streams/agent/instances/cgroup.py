@@ -5,7 +5,7 @@ from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 
-from streams.agent.instances.counters import NO_PROCESS, Counters
+from streams.agent.instances.counters import NO_PROCESS, TORN, Counters
 
 ROOTS = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
 """Where version 2 is mounted, below the file system's root: alone, or beside version 1."""
@@ -71,8 +71,8 @@ def working_set(current: str | None, stat: str | None) -> float | None:
     return max(0.0, float(current) - cached)
 
 
-def io_bytes(text: str) -> dict[str, int | None] | None:
-    r"""Return the bytes read and written by device, from ``io.stat``; None when the text ends within a word.
+def io_bytes(text: str) -> dict[str, int | None]:
+    r"""Return the bytes read and written by device, from ``io.stat``; with `TORN` when the text ends within a word.
 
     Some kernels write a device without figures, and the next one on the same line: a figure belongs to the device
     before it. A device at the end of a text without an end of line gets None, since its figures may be cut off.
@@ -91,9 +91,7 @@ def io_bytes(text: str) -> dict[str, int | None] | None:
             moved += int(value)
             found[device] = moved
     if words and not text.endswith("\n"):
-        if not text.endswith(" "):
-            return None
-        found[device] = None
+        found[device if text.endswith(" ") else TORN] = None
     return found
 
 

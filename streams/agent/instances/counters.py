@@ -11,6 +11,9 @@ from streams.agent.rises import BITS_32, LINK_MAX, ImpossibleRiseError, allowed_
 NO_PROCESS: tuple[int, int] = (0, 0)
 """Stands for a process in the counter of a whole control group."""
 
+TORN = ""
+"""Stands for a device of which nothing is known, among those of a group."""
+
 MOST = {"cpu": 8192.0, "memory": 2.0**52, "nic": LINK_MAX, "disk": 1.0}
 """The most of each resource that a machine may have: cores of Linux, bytes of memory, bytes/s of a link."""
 
@@ -83,7 +86,7 @@ def disk_mean(before: Counters, now: Counters, disk: BusiestDisk | None) -> floa
 
     None where unknown. The kernel does not count a disk's busy time by process. Raises ImpossibleRiseError.
     """
-    if disk is None or before.io is None or now.io is None:
+    if disk is None or before.io is None or now.io is None or TORN in {*before.io, *now.io}:
         return None
     earlier = before.io.get(disk.device, 0)
     after = now.io.get(disk.device, 0 if not earlier else None)
@@ -115,18 +118,23 @@ def means_of(
 
 
 def together(parts: Sequence[Counters]) -> Counters:
-    """Return the counters of several control groups that are one instance; they share one network."""
+    """Return the counters of several control groups that are one instance; they share one network.
+
+    What one of them does not know is not known; but a part may lack the controller of disks, as a pod's own slice does.
+    """
     if len(parts) == 1:
         return parts[0]
     seconds = [sum(one.cpu_s.values()) for one in parts if one.cpu_s is not None]
     memory = [one.memory for one in parts if one.memory is not None]
+    disks = [one.io for one in parts if one.io is not None]
     io: dict[str, int | None] = {}
-    for device, moved in (pair for one in parts for pair in (one.io or {}).items()):
-        io[device] = (io.get(device) or 0) + (moved or 0)
+    for device, moved in (pair for one in disks for pair in one.items()):
+        before = io.get(device, 0)
+        io[device] = None if before is None or moved is None else before + moved
     return Counters(
-        cpu_s={NO_PROCESS: sum(seconds)} if seconds else None,
-        memory=sum(memory) if memory else None,
-        io=io if any(one.io is not None for one in parts) else None,
+        cpu_s={NO_PROCESS: sum(seconds)} if len(seconds) == len(parts) else None,
+        memory=sum(memory) if len(memory) == len(parts) else None,
+        io=io if disks else None,
         net=next((one.net for one in parts if one.net is not None), None),
     )
 

@@ -38,8 +38,6 @@ class Readings:
         self.max = max(self.max, usage)
         self.capacity = capacity
 
-    def moments(self) -> Moments | None:
-        """Return the moments, None without any reading."""
-        if not self.n:
-            return None
+    def moments(self) -> Moments:
+        """Return the moments of one or more readings."""
         return Moments(n=self.n, mean=self.mean, m2=self.m2, max=self.max, capacity=self.capacity)

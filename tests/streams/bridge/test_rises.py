@@ -234,6 +234,7 @@ TELEGRAF = [
     ("active above 100", [{"usage_active": 2_400.0}] * 3, None),
     ("a hair above 100", [{"usage_idle": 100.0000001}] * 3, 0.0),
     ("idle time that rises by a day", [{"time_idle": 100.0 + 86_400.0 * n} for n in range(3)], None),
+    ("idle time that begins again", [{"time_idle": value} for value in (1e6, 20.0, 4.0)], None),
     ("idle time that falls", [{"time_idle": 1e6 - 50.0 * n} for n in range(3)], None),
     ("stolen time that leaps", [
         {"time_idle": 1e6 + 30.0 * n, "time_user": 1e4 + 10.0 * n, "time_system": 0.0, "time_steal": 8e7 * n}

@@ -123,6 +123,11 @@ def test_nic_counters(before, now, usage):
         ("received reset", Traffic({"a": 5}, {"a": 5}, 9.0), Traffic({"a": 4}, {"a": 6}, 9.0)),
         ("sent reset", Traffic({"a": 5}, {"a": 5}, 9.0), Traffic({"a": 6}, {"a": 4}, 9.0)),
         ("a leap", Traffic({"a": 5}, {"a": 5}, 9.0), Traffic({"a": 9_000}, {"a": 5}, 9.0)),
+        (
+            "a leap of both, within what all links carry",
+            Traffic({"a": 5, "b": 5}, {}, 18.0),
+            Traffic({"a": 55, "b": 55}, {}, 18.0),
+        ),
         ("a leap of one of two", Traffic({"a": 5, "b": 5}, {}, 18.0), Traffic({"a": 90, "b": 5}, {}, 18.0)),
         ("a leap, speed unknown", Traffic({"a": 5}, {"a": 5}, None), Traffic({"a": 10**13}, {"a": 5}, None)),
         ("no interface", Traffic({}, {}, None), Traffic({}, {}, None)),

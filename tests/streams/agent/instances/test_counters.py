@@ -4,7 +4,7 @@ import pytest
 
 from schemas.messages.sample import InstanceMeans
 from streams.agent.collectors.disk import DiskLine
-from streams.agent.instances.counters import NO_PROCESS, BusiestDisk, Counters, busiest_disk, means_of
+from streams.agent.instances.counters import NO_PROCESS, BusiestDisk, Counters, busiest_disk, means_of, together
 
 DISK = BusiestDisk("8:0", 0.5, 1000)
 A, B = (10, 100), (11, 200)
@@ -23,6 +23,8 @@ ROWS = [
     ("a disk first touched", {"io": {}}, {"io": {"8:0": 1000}}, {"disk": 0.5}),
     ("a disk torn off before", {"io": {"8:0": None}}, {"io": {"8:0": 300}}, {}),
     ("a disk torn off now", {"io": {"8:0": 100}}, {"io": {"8:0": None}}, {}),
+    ("torn within a word before", {"io": {"8:0": 100, "": None}}, {"io": {"8:0": 300}}, {}),
+    ("torn within a word now", {"io": {"8:0": 100}}, {"io": {"8:0": 300, "": None}}, {}),
     ("a disk that is gone", {"io": {"8:0": 100}}, {"io": {}}, {}),
     ("another disk", {"io": {"8:1": 0}}, {"io": {"8:1": 500}}, {"disk": 0.0}),
     ("more than the disk moved", {"io": {"8:0": 0}}, {"io": {"8:0": 5000}}, {"disk": 0.5}),
@@ -52,6 +54,27 @@ def test_a_counter_that_went_back_is_said(name, before, now):
     """It is never a negative mean, nor a mean of what was counted since."""
     found, went_back = means_of(Counters(**before), Counters(**now), 10.0, DISK)
     assert (found, went_back) == (InstanceMeans(), True)
+
+
+WHOLE = {"cpu_s": {NO_PROCESS: 5.0}, "memory": 7.0, "io": {"8:0": 100}}
+PARTS = [
+    # name, what differs in the second of two parts, what differs in their sum
+    ("both whole", {}, {}),
+    ("CPU that is not known", {"cpu_s": None}, {"cpu_s": None}),
+    ("memory that is not known", {"memory": None}, {"memory": None}),
+    ("a disk that is torn off", {"io": {"8:0": None}}, {"io": {"8:0": None}}),
+    ("torn within a word", {"io": {"8:0": 100, "": None}}, {"io": {"8:0": 200, "": None}}),
+    ("no controller of disks", {"io": None}, {"io": {"8:0": 100}}),
+]
+
+
+@pytest.mark.parametrize(("name", "second", "sum_"), PARTS)
+def test_what_a_part_does_not_know_is_not_known(name, second, sum_):
+    """Neither less than it is now, nor all of it in the next interval. Made, by the table of units.py."""
+    both = {"cpu_s": {NO_PROCESS: 10.0}, "memory": 14.0, "io": {"8:0": 200}}
+    for order in (1, -1):
+        parts = [Counters(**WHOLE), Counters(**(WHOLE | second))][::order]
+        assert together(parts) == Counters(**(both | sum_)), name
 
 
 def _disk(moved, busy_ms):
