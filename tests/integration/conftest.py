@@ -5,6 +5,7 @@ import os
 import pytest
 
 from ops.stack.servers.local import LocalBroker, LocalValkey
+from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.kafka.apache_kafka import ApacheKafka
 from tests.support.pipeline import Pipeline
@@ -17,6 +18,11 @@ def wire(valkey):
     wire = Wire({"url": valkey.url})
     yield wire
     wire.close()
+
+
+@pytest.fixture
+def ledger(wire, names):
+    return Ledger(wire, names)
 
 
 @pytest.fixture(scope="session")

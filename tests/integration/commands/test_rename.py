@@ -12,10 +12,9 @@ from scorer.client import WindwardError
 from scorer.commands.machines.rename import rename
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.store.check import Check
-from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
-from tests.integration.ledger.test_ledger import simple
+from tests.integration.ledger.test_ledger import follower_of, simple
 from tests.window_tables import publish, window_table
 
 OLD = "3d1219c7c4c5404aaa1f6d2a48adfda4"
@@ -65,8 +64,7 @@ def fleet(valkey, names):
 def test_all_goes_along_in_one_step(fleet):
     """Instances with generation, times and sums; operators' words; the log says the name before."""
     fleet.show({OLD: 5.0})
-    follower = Follower(fleet.ledger)
-    follower.poll()
+    follower = follower_of(fleet.ledger)
     before = follower.view.instances
     a, b = before["a"], before["b"]
     done = fleet.rename()

@@ -18,13 +18,12 @@ from scorer.ledger.record.transition import FORMAT, Candidate, Change, UnknownFo
 from scorer.ledger.store import scripts
 from scorer.ledger.store.backup import read_backup
 from scorer.ledger.store.check import Check
-from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.reconcile import InventoryError
 from scorer.ledger.store.scripts import Ledger, script_text
 from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
-from tests.integration.ledger.test_ledger import simple
+from tests.integration.ledger.test_ledger import follower_of, simple
 from tests.integration.scorer.test_rpc import scorer_process
 from tests.integration.security.test_redis_users import (
     NAMES,
@@ -211,8 +210,7 @@ def goes_on(wire, names, folder):
     """Load the newest golden ledger of a folder; read it, take every kind of step on it, and end all that is there."""
     load(wire, names, json.loads(newest(folder).read_text()))
     ledger = Ledger(wire, names, time_source=clock(20))
-    follower = Follower(ledger)
-    follower.poll()
+    follower = follower_of(ledger)
     follower.require()
     live = ledger.all_instances()
     assert follower.view.instances == live

@@ -308,13 +308,6 @@ def test_a_frozen_scorer_does_not_act_a_second_time(where, valkey, server, wire,
 # ---- the scripts alone
 
 
-@pytest.fixture
-def ledger(valkey, names):
-    wire = Wire({"url": valkey.url})
-    yield Ledger(wire, names)
-    wire.close()
-
-
 def wanted(instance_id, request, call):
     """Return an instance that may go to one machine."""
     record = msgspec.structs.replace(instance_of(request, "", 0.0, instance_id), request=request_digest(request))

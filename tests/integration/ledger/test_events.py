@@ -158,9 +158,8 @@ def test_a_reader_that_follows_sees_them_as_they_come(client, wire, names):
     assert len(told(client)) == len(expected) + 3
 
 
-def test_a_reader_that_fell_behind_is_told_so(client, wire, names):
+def test_a_reader_that_fell_behind_is_told_so(client, ledger, wire, names):
     """The gap comes before what is left, with what is missing; one that kept up sees none."""
-    ledger = Ledger(wire, names)
     ledger.open()
     behind, current = client.events(since=0.0), client.events()
     place(ledger, "first")
@@ -204,9 +203,8 @@ def restore(wire, copy):
         wire.one("RESTORE", key, 0, value, "REPLACE")
 
 
-def test_a_ledger_that_lost_its_end_is_a_gap(client, wire, names):
+def test_a_ledger_that_lost_its_end_is_a_gap(client, ledger, wire, names):
     """For one that follows and one that comes back; then comes what happens now."""
-    ledger = Ledger(wire, names)
     place(ledger, "a")
     copy = kept(wire, names)
     place(ledger, "b", "c")

@@ -66,6 +66,13 @@ def limits_on(machine):
     ]
 
 
+def follower_of(ledger):
+    """Return a follower that has read it."""
+    follower = Follower(ledger)
+    follower.poll()
+    return follower
+
+
 def clocked_ledger(wire, names, **more):
     """Return a ledger that takes its time from a key, so that a test can move it; now it is `NOW_S`."""
     wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
@@ -116,8 +123,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.now_s = NOW_S
         self.model = LedgerModel(lambda: self.now_s)
         self.real = clocked_ledger(self.wire, self.names, draw=self.model.drawn)
-        self.follower = Follower(self.real)
-        self.follower.poll()
+        self.follower = follower_of(self.real)
         self.named = dict(zip(MACHINES, MACHINES, strict=True))
         small = Instance(id="", machine="", state="reserved", amounts=amounts_of(0.1, 0.5e9), request="q1")
         for number, one in enumerate(IDS[:there]):
@@ -314,8 +320,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def another_scorer_starts(self):
         """Take the place of the follower by one that has just read everything."""
-        self.follower = Follower(self.real)
-        self.follower.poll()
+        self.follower = follower_of(self.real)
 
     @invariant()
     def nothing_is_over_its_limit(self):
@@ -428,9 +433,8 @@ def simple(instance_id, machine="m1", ttl_s=60.0):
     return Wanted(record, ttl_s, [Candidate(machine, -1, limits_on("m1"))])
 
 
-def test_an_inventory_with_rules_makes_others_decide_again(wire, names):
+def test_an_inventory_with_rules_makes_others_decide_again(ledger):
     """It may tie machines beyond its own: who decided before it came saw a ledger without its rules."""
-    ledger = Ledger(wire, names)
     seen = ledger.reserve([simple("first")]).changes[0].version
     for rules, kind in ((None, "placed"), (Rules(selector="zone=a"), "conflict")):
         found = msgspec.structs.replace(simple(f"found before {kind}").instance, machine="m9", rules=rules)
@@ -441,9 +445,7 @@ def test_an_inventory_with_rules_makes_others_decide_again(wire, names):
 def test_a_follower_that_fell_behind_reads_everything(wire, names):
     """When the log was trimmed past a follower it reloads; otherwise it never rereads the ledger."""
     ledger = Ledger(wire, names, log_length=100)
-    behind, close = Follower(ledger), Follower(ledger)
-    behind.poll()
-    close.poll()
+    behind, close = follower_of(ledger), follower_of(ledger)
     for number in range(600):
         ledger.reserve([simple(f"a{number}")])
         if number == 0:
@@ -462,8 +464,7 @@ def test_a_far_but_complete_log_is_read_page_by_page(wire, names):
     """More changes than one read brings are all applied without a reload."""
     ledger = Ledger(wire, names, log_length=100_000)
     ledger.reserve([simple("first")])
-    follower = Follower(ledger)
-    follower.poll()
+    follower = follower_of(ledger)
     for number in range(2100):
         ledger.reserve([simple(f"a{number}")])
     ledger.reserve([simple(f"b{number}") for number in range(500)])
@@ -514,12 +515,10 @@ def test_alike_instances_that_share_a_record_are_reserved_as_by_their_own(wire, 
     assert found[0] == found[1]
 
 
-def test_a_ledger_of_another_life_is_noticed(wire, names):
+def test_a_ledger_of_another_life_is_noticed(ledger, wire, names):
     """A server that came back empty, even with as many changes, or with an older state, makes followers reload."""
-    ledger = Ledger(wire, names)
     ledger.reserve([simple("old")])
-    follower = Follower(ledger)
-    follower.poll()
+    follower = follower_of(ledger)
     keys = [key for key in wire.one("KEYS", f"{names.ledger()}*") if b"clock" not in key]
     wire.ask([("DEL", key) for key in keys])
     ledger.reserve([simple("new")])
@@ -556,14 +555,12 @@ def storm(url, names):
         other.close()
 
 
-def test_changes_while_everything_is_read_are_not_lost(wire, names, valkey):
+def test_changes_while_everything_is_read_are_not_lost(ledger, names, valkey):
     """A follower that loads during a storm of changes ends up with exactly what the ledger holds."""
-    ledger = Ledger(wire, names)
     ledger.reserve([simple(f"c{number}") for number in range(2000)])
     with storm(valkey.url, names):
         for _ in range(5):
-            follower = Follower(ledger)
-            follower.poll()
+            follower = follower_of(ledger)
     follower.poll()
     assert follower.view.instances == ledger.all_instances()
     assert follower._versions == ledger.machine_versions()
@@ -665,9 +662,8 @@ MOVES = [
 
 
 @pytest.mark.parametrize(("step", "rows", "machine"), [row[1:] for row in MOVES], ids=[row[0] for row in MOVES])
-def test_what_becomes_of_a_move(wire, names, step, rows, machine):
+def test_what_becomes_of_a_move(ledger, wire, step, rows, machine):
     """Both machines are held until it is confirmed there, has ended or is released; ports, role and sums alike."""
-    ledger = Ledger(wire, names)
     moving = moving_instance(ledger, ports=(7,), cluster="c", role="master")
     assert (moving.machine, moving.moving and moving.moving.to, held(ledger, wire)) == ("m1", "m2", {"m1": 1, "m2": 1})
     step(ledger)
@@ -677,16 +673,14 @@ def test_what_becomes_of_a_move(wire, names, step, rows, machine):
     assert (found.moving is None) == (len(rows) < 2)
     counts = {name.decode() for name in wire.one("HKEYS", ledger.counts)}
     assert counts == {f"{name} {what}" for name in rows for what in ("port 7", "role 1 c master")}
-    follower = Follower(ledger)
-    follower.poll()
+    follower = follower_of(ledger)
     assert sorted(follower.view.holders(frozenset({("cluster", "c")}))) == sorted(rows)
 
 
 def test_who_moved_away_is_a_leaver_where_it_was(wire, names):
     """From the confirmation on, as its record was there; one that stays, and what was only reserved, leave nothing."""
     ledger = clocked_ledger(wire, names)
-    follower = Follower(ledger)
-    follower.poll()
+    follower = follower_of(ledger)
     ledger.cancel_move(moving_instance(ledger))
     (old,) = ledger.all_instances().values()
     wire.one("SET", names.key("clock"), f"{NOW_S + 5:.6f}")
@@ -702,9 +696,8 @@ def test_who_moved_away_is_a_leaver_where_it_was(wire, names):
     assert len(followed) == len(read) == len(followed.slots_on("m1")) == 1
 
 
-def test_a_move_may_give_it_another_size(wire, names):
+def test_a_move_may_give_it_another_size(ledger, wire):
     """Each machine holds its own amounts; what else changes meanwhile is there, too; cancelled, it is as before."""
-    ledger = Ledger(wire, names)
     own = Wanted(
         msgspec.structs.replace(simple("a").instance, amounts=amounts_of(2.0, 3e9)), 60.0, [Candidate("m1", -1)]
     )
@@ -768,8 +761,7 @@ def test_a_query_that_comes_again_does_not_confirm_the_next_move(wire, names):
     assert (again.outcomes[0].kind, again.changes) == ("elsewhere", [])
 
 
-def test_what_is_tried_of_a_move_is_not_written(wire, names):
-    ledger = Ledger(wire, names)
+def test_what_is_tried_of_a_move_is_not_written(ledger):
     moving = moving_instance(ledger)
     tried = ledger.confirm("a", machine="m2", dry_run=True).outcomes[0]
     assert (tried.kind, tried.instance and tried.instance.machine) == ("done", "m2")
@@ -777,9 +769,8 @@ def test_what_is_tried_of_a_move_is_not_written(wire, names):
     assert ledger.all_instances() == {"a": moving}
 
 
-def test_what_grows_while_it_moves_must_have_room_on_both(wire, names):
+def test_what_grows_while_it_moves_must_have_room_on_both(ledger, wire):
     """The reason is that of the machine that has none; with room on both it is still moving."""
-    ledger = Ledger(wire, names)
     moving = moving_instance(ledger)
     larger = msgspec.structs.replace(moving, amounts=amounts_of(1.0))
     for most, kind, reasons in ((0.5, "conflict", ("m2 is full",)), (1.0, "done", ())):
@@ -795,9 +786,8 @@ def test_what_grows_while_it_moves_must_have_room_on_both(wire, names):
     ("m1", "m9", {"m9": 1, "m2": 1}, "m2"), ("m2", "m9", {"m1": 1, "m9": 1}, "m9"),
     ("m1", "m2", {"m2": 1}, None), ("m2", "m1", {"m1": 1}, None),
 ])  # fmt: skip
-def test_both_ends_of_a_move_may_have_another_name(wire, names, old, new, rows, to):
+def test_both_ends_of_a_move_may_have_another_name(ledger, wire, old, new, rows, to):
     """A move between two names of one machine has ended; what moved there is not a leaver."""
-    ledger = Ledger(wire, names)
     follower = Follower(ledger)
     moving_instance(ledger)
     follower.poll()
@@ -814,9 +804,8 @@ def test_both_ends_of_a_move_may_have_another_name(wire, names, old, new, rows, 
     assert held(ledger, wire) == {}
 
 
-def test_masters_are_counted_by_the_role_that_the_filter_names(wire, names):
+def test_masters_are_counted_by_the_role_that_the_filter_names(ledger):
     """With a limit of one primary the script places one of three, and any number of replicas."""
-    ledger = Ledger(wire, names)
     masters = Masters(share=0.5, role="primary")
     request = Request(cluster="shop", role="primary", cluster_masters=3)
     limits = list(masters.limit(request, None))
@@ -840,8 +829,7 @@ def test_expiry_of_none_some_and_all(wire, names, expired):
     soon = [simple(f"e{n}", f"m{n % 7}", 1.0 if n < expired else 100.0) for n in range(450)]
     ledger.reserve(soon)
     wire.one("SET", names.key("clock"), f"{NOW_S + 1:.6f}")
-    follower = Follower(ledger)
-    follower.poll()
+    follower = follower_of(ledger)
     assert len(follower.view) == 450
     assert ledger.expire(200).count == min(200, expired)
     while ledger.expire(200).count:
@@ -866,15 +854,13 @@ def test_a_confirm_at_the_very_moment_of_expiry_is_too_late(wire, names):
         assert ledger.confirm(f"at-{offset}").outcomes[0].kind == kind
 
 
-def test_correcting_brings_back_and_overrules(wire, names):
+def test_correcting_brings_back_and_overrules(ledger, wire):
     """An inventory's word: a released instance that runs is live again, whatever the limits; gone is gone."""
-    ledger = Ledger(wire, names)
     ledger.reserve([simple("h1"), simple("h2")])
     ledger.release("h1")
     true = Instance(id="h1", machine="m2", state="confirmed", amounts=amounts_of(50.0, 1e12), ports=(1,))
     ledger.correct([true], ["h2", "never"])
-    follower = Follower(ledger)
-    follower.poll()
+    follower = follower_of(ledger)
     assert set(follower.view.instances) == {"h1"}
     assert follower.view.instances["h1"].state == "confirmed"
     assert wire.one("EXISTS", f"{ledger.ended}:h1") == 0
@@ -898,9 +884,8 @@ def test_correcting_takes_the_true_start(wire, names):
     assert started(msgspec.structs.replace(one, machine="m2", started_at=0.0), true_starts=True) == NOW_S
 
 
-def test_an_inventory_of_a_lost_lease_changes_nothing(wire, names):
+def test_an_inventory_of_a_lost_lease_changes_nothing(ledger, wire):
     """The lease ran out and another took it: neither does what it has appear, nor does what it lacks end."""
-    ledger = Ledger(wire, names)
     lease, other = Lease(ledger, "pods", "one", 60.0), Lease(ledger, "pods", "other", 60.0)
     number = lease.take()
     held = Held("pods", number)

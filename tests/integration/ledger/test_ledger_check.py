@@ -14,11 +14,10 @@ from scorer.background.checker import Checker, LastCheck, PacedWire
 from scorer.ledger.record.instance import copy_with, machines_of
 from scorer.ledger.record.transition import Candidate, Change, Torn
 from scorer.ledger.store.check import Check, mend
-from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Lease, Ledger
 from scorer.metrics import Metrics
 from scorer.settings import ScorerSettings
-from tests.integration.ledger.test_ledger import simple, storm, sums_in
+from tests.integration.ledger.test_ledger import follower_of, simple, storm, sums_in
 from tests.support.pages import eventually
 
 
@@ -103,8 +102,7 @@ def change_of(ledger, wire):
 @pytest.mark.parametrize("damage", [row[1] for row in DAMAGE], ids=[row[0] for row in DAMAGE])
 def test_what_is_wrong_is_found_and_repaired(ledger, wire, damage):
     """One wrong row, count or cluster is one difference; afterwards all is right and every scorer sees the version."""
-    follower = Follower(ledger)
-    follower.poll()
+    follower = follower_of(ledger)
     assert Check(ledger).run().differences == []
     damage(ledger, wire)
     check = Check(ledger)
@@ -144,8 +142,7 @@ def test_one_run_repairs_what_belongs_together(ledger, wire, damages, wrong):
     assert (len(found.differences), found.repaired) == (wrong, wrong), [one.what for one in found.differences]
     again = Check(ledger).run()
     assert (again.differences, again.busy) == ([], 0)
-    follower = Follower(ledger)
-    follower.poll()
+    follower = follower_of(ledger)
     assert follower.view.instances == check_sums(wire, ledger)
 
 
@@ -280,8 +277,7 @@ TEARS = [
 @pytest.mark.parametrize("tear", [row[1] for row in TEARS], ids=[row[0] for row in TEARS])
 def test_a_torn_record_is_told_in_words_and_mended_from_the_log(ledger, wire, tear):
     """Each step on it names it, others go on; the check names it alone, and the repair writes what the log has."""
-    known = Follower(ledger)
-    known.poll()
+    known = follower_of(ledger)
     before, torn = dict(known.view.instances), ("a1", "a2")
     for name in torn:
         wire.one("HSET", ledger.instances, name, tear(wire.one("HGET", ledger.instances, name)))
@@ -346,8 +342,7 @@ def test_a_record_under_another_id_goes_to_its_own(ledger, wire, there):
 
 def test_a_torn_entry_of_the_log_is_a_gap(ledger, wire):
     """Who follows the log reads the ledger again, and goes on."""
-    follower = Follower(ledger)
-    follower.poll()
+    follower = follower_of(ledger)
     change = ledger.confirm("a2").changes[0].version
     ledger.confirm("a4")
     (entry,) = wire.one("XRANGE", ledger.log, f"{change}-0", f"{change}-0")

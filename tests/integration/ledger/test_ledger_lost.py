@@ -21,7 +21,7 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.marker import Marker
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
-from tests.integration.ledger.test_ledger import simple
+from tests.integration.ledger.test_ledger import follower_of, simple
 from tests.scorer.ledger.golden_ledger import dump, load
 from tests.scorer.snapshot.test_usages import encoded
 from tests.support.fleet_label import without_fleet
@@ -41,9 +41,8 @@ def cut(wire, ledger, ids):
     )  # fmt: skip
 
 
-def test_a_lost_end_of_the_ledger_is_named(wire, names, caplog):
+def test_a_lost_end_of_the_ledger_is_named(ledger, wire, caplog):
     """The same epoch with a lower change: an error that names each lost record; the rest is followed."""
-    ledger = Ledger(wire, names)
     follower = Follower(ledger)
     ledger.reserve([simple(f"a{n}") for n in range(5)])
     follower.poll()
@@ -59,9 +58,8 @@ def test_a_lost_end_of_the_ledger_is_named(wire, names, caplog):
     assert sorted(follower.view.instances) == ["a0", "a1", "a2"]
 
 
-def test_a_late_step_never_acts_on_what_came_after_a_lost_end(wire, names):
+def test_a_late_step_never_acts_on_what_came_after_a_lost_end(ledger, wire, names):
     """The copy that goes on has the counters of the past, and a clock that is behind: its numbers are others."""
-    ledger = Ledger(wire, names)
     old = Ledger(wire, names, time_source="{'1000', '0'}")
     ledger.reserve([simple("held")])
     (held,) = ledger.confirm("held").changes
@@ -92,15 +90,13 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_damaged_ledger_is_refused_in_words(wire, names, damage):
+def test_a_damaged_ledger_is_refused_in_words(ledger, wire, names, damage):
     """Whatever cannot be read: the scorer says what it is, places nothing, and goes on once it is restored."""
-    ledger = Ledger(wire, names)
     ledger.reserve([simple(f"a{n}") for n in range(3)])
     command = damage(ledger)
     before = wire.one("HGET", *command[1:3])
     wire.one(*command)
-    follower = Follower(ledger)
-    follower.poll()
+    follower = follower_of(ledger)
     assert (follower.loaded, names.ledger("") in follower.refusal) == (False, True)
     assert "is damaged: " in follower.refusal or "has format " in follower.refusal
     wire.one(*(("HDEL", *command[1:3]) if before is None else ("HSET", *command[1:3], before)))
@@ -155,15 +151,13 @@ def test_reports_of_instances_stand_for_a_lost_marker(names, answer, instances, 
     assert marker.refusal == "", "it was accepted"
 
 
-def test_a_row_that_was_put_back_is_read_again(wire, names):
+def test_a_row_that_was_put_back_is_read_again(ledger, wire):
     """It has another version than the copy, and no change says so: without reading it, each placement there is lost."""
-    ledger = Ledger(wire, names)
     ledger.reserve([simple("a1", "m1")])
     before = wire.one("HGET", ledger.machines, "m1")
     ledger.reserve([simple("a2", "m1")])
     ledger.release("a2")
-    follower = Follower(ledger)
-    follower.poll()
+    follower = follower_of(ledger)
     wire.one("HSET", ledger.machines, "m1", before)
     kinds, reloads = [], follower.reloads
     for n in range(3):
@@ -176,9 +170,8 @@ def test_a_row_that_was_put_back_is_read_again(wire, names):
     assert follower.reloads == reloads + 1
 
 
-def test_a_lost_end_is_noticed_when_the_connection_was_lost_too(wire, names):
+def test_a_lost_end_is_noticed_when_the_connection_was_lost_too(ledger, wire):
     """The server was away: what the scorer had seen before is compared, also when others wrote since."""
-    ledger = Ledger(wire, names)
     follower = Follower(ledger)
     ledger.reserve([simple(f"a{n}") for n in range(5)])
     follower.poll()

@@ -16,7 +16,7 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from tests.effort import examples
-from tests.integration.ledger.test_ledger import NOW_S, amounts_of, clocked_ledger
+from tests.integration.ledger.test_ledger import NOW_S, amounts_of, clocked_ledger, follower_of
 
 _TIMES = {name for name in Instance.__struct_fields__ if name.endswith("_at")}
 OF_THE_SCRIPTS = {"version", "generation", "state", "machine", "moving", *_TIMES}
@@ -60,8 +60,7 @@ class Story:
         self.wire, self.names, self.said, self.now_s = wire, names, one, NOW_S
         self.ledger = clocked_ledger(wire, names)
         self.wait(0.0)
-        self.follower = Follower(self.ledger)
-        self.follower.poll()
+        self.follower = follower_of(self.ledger)
         self.number = self.ledger.lease("check", "test", 1e6)
 
     def wait(self, seconds):
@@ -221,9 +220,8 @@ def known(follower):
     }
 
 
-def test_who_starts_later_knows_who_left(wire, names):
+def test_who_starts_later_knows_who_left(ledger):
     """Released and moved instances are left behind where they ran; what was never confirmed leaves nothing."""
-    ledger = Ledger(wire, names)
     following = Follower(ledger)
     following.load()
     ended, moving = run(ledger, "ended", "m1"), run(ledger, "moving", "m1")
@@ -246,9 +244,8 @@ def test_who_starts_later_knows_who_left(wire, names):
     }
 
 
-def test_who_starts_later_knows_where_starts_failed(wire, names):
+def test_who_starts_later_knows_where_starts_failed(ledger):
     """Of reservations and of what ran; a repeated release counts once. What never ran left nothing in the windows."""
-    ledger = Ledger(wire, names)
     following = Follower(ledger)
     following.load()
     reserve(ledger, "a", "m1")
@@ -267,8 +264,7 @@ def test_who_starts_later_knows_where_starts_failed(wire, names):
     assert {machine for machine, *_ in known(starting)} == {"m2"}
 
 
-def test_a_failed_start_of_a_moving_instance_is_of_the_machine_it_moves_to(wire, names):
-    ledger = Ledger(wire, names)
+def test_a_failed_start_of_a_moving_instance_is_of_the_machine_it_moves_to(ledger):
     following = Follower(ledger)
     following.load()
     ledger.begin_move(run(ledger, "a", "m1"), [Candidate("m2", -1)], 60.0)

@@ -10,7 +10,6 @@ import pytest
 from ops.cli import main as cli
 from schemas.names import Names
 from scorer.client import AsyncClient, Client
-from scorer.wire import Wire
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, scorer_process
 from tests.support.pages import eventually
 from tests.window_tables import publish, window_table
@@ -20,11 +19,9 @@ from tests.window_tables import publish, window_table
 def where(valkey):
     """The server and the prefix of a scorer of ten machines."""
     names = Names(f"placed-{os.getpid()}")
-    wire = Wire({"url": valkey.url})
     facts = {"v": 1, "type": "machine", "machine": MACHINES[0], "boot": 1, "at": time.time()}
     facts |= {"interfaces": {"names": "bond0, eno1"}}
-    publish(wire, names, [window_table(MACHINES, at=time.time() + FRESH_S, facts=1)], [{MACHINES[0]: facts}])
-    wire.close()
+    publish(valkey.url, names, [window_table(MACHINES, at=time.time() + FRESH_S, facts=1)], [{MACHINES[0]: facts}])
     with scorer_process(valkey.url, names):
         with Client(valkey.url, names.prefix, timeout_s=60) as scorer:
             eventually(lambda: scorer.health().ready)

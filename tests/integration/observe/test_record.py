@@ -159,9 +159,8 @@ def test_a_recorder_shows_what_it_does_and_a_second_one_is_refused(pipeline):
     assert "record_dir: another process records" in second.output_end(5)
 
 
-def test_a_trimmed_change_log_is_a_gap(wire, names):
+def test_a_trimmed_change_log_is_a_gap(ledger, wire, names):
     """What began and ended meanwhile is not known; what lives now is, and everything from then on."""
-    ledger = Ledger(wire, names)
     reserve(ledger, "a")
     before = LedgerLog(Ledger(wire, names))
     assert [read_record(raw).id for raw in before.read(10.0).records] == ["a"]

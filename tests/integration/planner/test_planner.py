@@ -36,6 +36,7 @@ from scorer.planner.settings import PlannerSettings, balanced
 from scorer.rpc.operators.operator_rules import announce
 from scorer.wire import Wire
 from tests.conftest import free_port, stop
+from tests.integration.ledger.test_ledger import follower_of
 from tests.integration.scorer.test_rpc import planner_process, scorer_process
 from tests.support.clusters import Cluster
 from tests.support.fleet_label import without_fleet
@@ -95,8 +96,7 @@ class Fleet:
 
     def move(self, proposal):
         """Have the ledger know that the instance has moved."""
-        follower = Follower(self.ledger)
-        follower.poll()
+        follower = follower_of(self.ledger)
         old = follower.view.instances[proposal.instance]
         new = msgspec.structs.replace(old, machine=proposal.target)
         outcome = self.ledger.update([Change(old, new, [Candidate(proposal.target, -1)])]).outcomes[0]
@@ -231,8 +231,7 @@ def test_what_a_command_begins_meanwhile_waits_on(valkey, fleet, monkeypatch):
     read = daemon._queue.read
 
     def just_begun():
-        follower = Follower(fleet.ledger)
-        follower.poll()
+        follower = follower_of(fleet.ledger)
         old = follower.view.instances["i0"]
         (moved,) = fleet.ledger.begin_move(old, [Candidate("cold1", -1)], 60.0).changes
         begun = begun_move("i0", old.generation, "hot", "cold1", moved.moving.until, moved.moving.number, 0.0, "drain")
@@ -312,8 +311,7 @@ def mover(valkey, names, folder, hand_over=""):
 
 
 def held(fleet):
-    follower = Follower(fleet.ledger)
-    follower.poll()
+    follower = follower_of(fleet.ledger)
     return [*follower.view.instances.values()]
 
 

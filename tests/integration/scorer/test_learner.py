@@ -15,7 +15,6 @@ from schemas.tables.window_table import Header, decode_table, encode_table
 from scorer.background.learner import Learner, Predictor
 from scorer.classes.prediction import Histograms, Peaks
 from scorer.ledger.record.transition import Candidate, Wanted
-from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.live.loader import Loader
@@ -23,6 +22,7 @@ from scorer.metrics import Metrics
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.settings import ScorerSettings
 from scorer.snapshot.usages import Usages, UsageTable
+from tests.integration.ledger.test_ledger import follower_of
 from tests.scorer.fleets import fleet, machine
 
 START_S, HOUR_S = 1_800_000_000, 3600
@@ -85,8 +85,7 @@ def learner(running, wire, names, scorer, *, reports=False):
 
 def reports_of(running):
     """Return an hour of reports: each instance uses a quarter of a core."""
-    follower = Follower(running.ledger)
-    follower.poll()
+    follower = follower_of(running.ledger)
     instances = follower.view.instances.values()
     count = len(instances)
     daily = np.full((len(RESOURCES), count), np.nan, "f4")

@@ -21,7 +21,6 @@ from ops.stack.servers.local import LocalValkey
 from ops.stack.servers.process import LocalProcess
 from schemas.names import Names
 from scorer.client import AsyncClient, Client, WindwardError
-from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
 from tests.support.fleet_label import without_fleet
 from tests.support.forked import Forked
@@ -64,12 +63,10 @@ def ask_raw(server, names, query, query_id, wait_s=60):
 @pytest.fixture(scope="module")
 def running(valkey, module_names):
     """One scorer on a fleet of ten machines, from idle to busy."""
-    wire = Wire({"url": valkey.url})
     loads = [0.05 + 0.05 * number for number in range(len(MACHINES))]
     at = time.time() + FRESH_S
     halves = [window_table(MACHINES[part], utilization=loads[part], at=at) for part in (slice(5), slice(5, 10))]
-    publish(wire, module_names, halves)
-    wire.close()
+    publish(valkey.url, module_names, halves)
     with scorer_process(valkey.url, module_names) as process:
         yield process
 
@@ -490,10 +487,8 @@ def test_a_restarted_scorer_takes_up_its_own_queries(valkey, names, server):
 
 def test_long_answers_keep_nobody_waiting(valkey, names, server):
     """Sixty at once: others wait for a part of one at most; some are made in time, and each of the others is told."""
-    wire = Wire({"url": valkey.url})
     many = [f"m{number:03}" for number in range(500)]
-    publish(wire, names, [window_table(many, at=time.time() + FRESH_S)])
-    wire.close()
+    publish(valkey.url, names, [window_table(many, at=time.time() + FRESH_S)])
     running = scorer_process(valkey.url, names), planner_process(valkey.url, names, "--every", "0")
     with running[0], running[1], Client(valkey.url, names.prefix, timeout_s=30) as client:
 

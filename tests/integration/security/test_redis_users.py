@@ -21,7 +21,6 @@ from schemas.process.presence import Presence
 from schemas.rpc.request import read_request
 from scorer.client import Client, WindwardError
 from scorer.client.call import drive
-from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.live.loader import Loader
@@ -30,6 +29,7 @@ from tests.conftest import free_port, start_valkey, stop
 from tests.integration.kubernetes.test_evictor import Scene as Evicting
 from tests.integration.kubernetes.test_evictor import evictor
 from tests.integration.kubernetes.test_pods import pods_process
+from tests.integration.ledger.test_ledger import follower_of
 from tests.integration.planner.test_planner import Fleet
 from tests.integration.scorer.test_rpc import ask_raw, planner_process, scorer_process
 from tests.support.extender_process import ask, extender, order
@@ -84,6 +84,13 @@ def admin(server):
         client.flushall()
         client.execute_command("ACL LOG RESET")
         yield client
+
+
+@pytest.fixture
+def ledger(server):
+    wire = Wire({"url": url(server)})
+    yield Ledger(wire, NAMES)
+    wire.close()
 
 
 def environment(user):
@@ -184,14 +191,11 @@ def test_what_each_user_can_do_at_worst_is_on_the_page(server, admin):
     assert not wrong
 
 
-def test_no_query_gives_an_instance_the_marks_of_a_pod(server, admin):
+def test_no_query_gives_an_instance_the_marks_of_a_pod(server, admin, ledger):
     """Neither its label nor an id of its kind; nor does one take the label off, whoever may put queries."""
     labels = {"kubernetes": "east"}
     with scorer(server):
-        Ledger(wire := Wire({"url": url(server)}), NAMES).correct(
-            [instance_of(read_request({"id": "u", "labels": labels}), "m1", 0.0)]
-        )
-        wire.close()
+        ledger.correct([instance_of(read_request({"id": "u", "labels": labels}), "m1", 0.0)])
         for user in ("deployer", "mover", "evictor"):
             with deployer(server, user) as client:
                 eventually(lambda client=client: client.instances(id="u").instances)
@@ -379,11 +383,9 @@ def test_a_planner_proposes_and_a_mover_takes(server, admin):
 
 
 @pytest.mark.parametrize("user", USERS)
-def test_who_may_read_events(server, admin, user):
+def test_who_may_read_events(server, admin, ledger, user):
     """Who deploys, moves or operates; deployer and mover read that stream and nothing else of the ledger."""
-    wire = Wire({"url": url(server)})
-    Ledger(wire, NAMES).open()
-    wire.close()
+    ledger.open()
     with deployer(server, user) as client:
         if user in ("deployer", "mover", "operator"):
             assert list(client.events(follow=False)) == []
@@ -408,8 +410,7 @@ def test_an_exporter_reads_windows_and_ledger(server, admin):
     arguments = {"url": url(server), "username": "exporter", "password": password("exporter")}
     wire = Wire(arguments)
     assert len(Loader(wire, NAMES).refresh()) == 3
-    follower = Follower(Ledger(wire, NAMES))
-    follower.poll()
+    follower = follower_of(Ledger(wire, NAMES))
     assert follower.loaded
     assert "a" in follower.view.instances
     assert wire.one("INFO", "memory")
@@ -417,12 +418,10 @@ def test_an_exporter_reads_windows_and_ledger(server, admin):
     assert denied(admin) == []
 
 
-def test_an_extender_has_a_user_of_its_own(server, admin, monkeypatch):
+def test_an_extender_has_a_user_of_its_own(server, admin, ledger, monkeypatch):
     """It reads windows and ledger, reserves what it binds, and nothing that it does is refused."""
     become(monkeypatch, "extender")
-    wire = Wire({"url": url(server)})
-    ledger = Ledger(wire, NAMES)
-    publish(wire, NAMES, [window_table(["m1", "m2"], at=time.time())])
+    publish(url(server), NAMES, [window_table(["m1", "m2"], at=time.time())])
     with kube_api() as api, extender(url(server), NAMES, "--mode", "bind", "--api-url", api.url) as (_, port, _):
         api.put("a", "", phase="Pending")
         eventually(lambda: set(order(port, ["m1", "m2"])) == {"m1", "m2"})
@@ -434,7 +433,6 @@ def test_an_extender_has_a_user_of_its_own(server, admin, monkeypatch):
         api.refuses = 0
         assert ask(port, "bind", body) == (200, {})
         assert ledger.all_instances().keys() == {"a"}
-    wire.close()
     assert denied(admin) == []
 
 
@@ -454,11 +452,9 @@ def test_an_evictor_has_a_user_of_its_own(server, admin, monkeypatch):
     assert denied(admin) == []
 
 
-def test_pods_are_followed_by_a_user_of_their_own(server, admin, monkeypatch):
+def test_pods_are_followed_by_a_user_of_their_own(server, admin, ledger, monkeypatch):
     """It writes the ledger, reads no window, puts no query, and nothing that it does is refused."""
     become(monkeypatch, "pods")
-    wire = Wire({"url": url(server)})
-    ledger = Ledger(wire, NAMES)
     with kube_api() as api:
         configured = "b" * 32
         notes = {"kubernetes.io/config.hash": configured, "kubernetes.io/config.mirror": configured}
@@ -472,7 +468,6 @@ def test_pods_are_followed_by_a_user_of_their_own(server, admin, monkeypatch):
             api.put("c", cpu="2")
             api.delete("a")
             eventually(lambda: ledger.all_instances().keys() == {"c"})
-    wire.close()
     assert denied(admin) == []
 
 
