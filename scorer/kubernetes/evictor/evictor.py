@@ -348,7 +348,7 @@ class Proposals:
     def waiting(self) -> tuple[list[bytes], int]:
         """Return the waiting messages, the next one first, and the fence: a move with an older number is obsolete."""
         messages, fence = self._wire.all(("LRANGE", self._waiting, -READ_MAX, -1), ("GET", self._fence))
-        if (number := whole(fence or b"0")) is None:
+        if (number := whole(b"0" if fence is None else fence)) is None:
             said = f"the fence of moves is no number: {fence[:80]!r}: the planner's next round replaces it"
             raise redis.ResponseError(said)
         return messages[::-1], number
