@@ -24,7 +24,7 @@ from waitress import wasyncore
 from waitress.adjustments import Adjustments
 from waitress.channel import HTTPChannel
 from waitress.server import TcpWSGIServer
-from waitress.task import ErrorTask, WSGITask
+from waitress.task import WSGITask
 
 from schemas.process.settings import SettingsError
 
@@ -47,18 +47,14 @@ _IN_MEMORY_BYTES = 2**30
 """Longer answers would go through a temporary file, or make a worker wait for a slow reader."""
 
 
-class _OneWrite:
-    """Writes the header and the only part of the body in one call."""
+class _Task(WSGITask):  # type: ignore[misc]
+    """An answer of the application: header, and the only part of the body, are written in one call."""
 
     def write(self: Any, data: bytes) -> None:
         header = b"" if self.wrote_header else self.build_response_header()
         self.wrote_header = True
         self.content_bytes_written += len(data)
         self.channel.write_soon(header + data)
-
-
-class _Task(_OneWrite, WSGITask):  # type: ignore[misc]
-    """An answer of the application."""
 
     def get_environment(self) -> dict[str, Any]:
         environ: dict[str, Any] = super().get_environment()
@@ -67,15 +63,10 @@ class _Task(_OneWrite, WSGITask):  # type: ignore[misc]
         return environ
 
 
-class _ErrorTask(_OneWrite, ErrorTask):  # type: ignore[misc]
-    """An answer to bytes that are not HTTP."""
-
-
 class _Channel(HTTPChannel):  # type: ignore[misc]
     """A connection; its ``last_activity`` is the time of its opening, or of its last answer."""
 
     task_class = _Task
-    error_task_class = _ErrorTask
     last_activity: float
 
     def handle_read(self) -> None:

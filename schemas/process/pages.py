@@ -119,17 +119,11 @@ class Pages:
             body = json.dumps({"ready": yes, **details}).encode()
             return "200 OK" if yes else "503 Service Unavailable", [("Content-Type", _JSON)], body
         if path == "/metrics":
-            return self._of_metrics(environ)
+            started = list[tuple[str, list[tuple[str, str]]]]()
+            asked = environ | {"REQUEST_METHOD": "GET"}
+            body = b"".join(self._metrics(asked, lambda status, headers: started.append((status, headers))))
+            return started[0][0], [*started[0][1], ("Vary", "Accept, Accept-Encoding")], body
         return "404 Not Found", plain, b"/metrics /live /ready\n"
-
-    def _of_metrics(self, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes]:
-        started: list[tuple[str, list[tuple[str, str]]]] = []
-        parts = self._metrics(
-            environ | {"REQUEST_METHOD": "GET"}, lambda status, headers: started.append((status, headers))
-        )
-        body = b"".join(parts)
-        status, headers = started[0]
-        return status, [*headers, ("Vary", "Accept, Accept-Encoding")], body
 
     def _allowed(self, authorization: str) -> bool:
         if self._credentials is None:

@@ -140,7 +140,10 @@ class Loader:
         changed |= self._reader.refresh(partitions, woken)
         changed |= self._read_facts()
         if operator_version != self.operator_version:
-            self._read_operator()
+            rules, nodes = self.wire.ask([("HGETALL", names.operator), ("HGETALL", names.nodes)])
+            self._checked([rules])
+            said = [] if isinstance(nodes, redis.ResponseError) else nodes  # a user of before may not read them
+            self._operator = above_nodes(self._rules_in(said), self._rules_in(rules))
             self.operator_version = operator_version
             changed = True
         changed |= self._read_learned(*answers[len(counters) :])
@@ -245,12 +248,6 @@ class Loader:
         before, known = self._pipeline, [] if isinstance(flat, redis.ResponseError) else flat
         self._pipeline = read_pipeline(dict(zip(known[::2], known[1::2], strict=True)))
         return self._pipeline != before
-
-    def _read_operator(self) -> None:
-        rules, nodes = self.wire.ask([("HGETALL", self._names.operator), ("HGETALL", self._names.nodes)])
-        self._checked([rules])
-        said = [] if isinstance(nodes, redis.ResponseError) else nodes  # a user of before may not read them
-        self._operator = above_nodes(self._rules_in(said), self._rules_in(rules))
 
     @staticmethod
     def _rules_in(flat: Sequence[bytes]) -> dict[str, OperatorFacts]:

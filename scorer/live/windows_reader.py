@@ -119,7 +119,9 @@ class WindowsReader:
         changed += [self._note(partition, raw) for partition, raw in zip(present, answers, strict=True)]
         self._is_whole = True
         if self._keeps_all or (any(changed) and self._lost_at):
-            self._keeps_all = bool(self._lost_at) and (self._keeps_all or self._most_is_lost())
+            lost = sum(self._newest[partition].machines_count for partition in self._lost_at)
+            most = 2 * lost > sum(one.machines_count for one in self._newest.values())
+            self._keeps_all = bool(self._lost_at) and (self._keeps_all or most)
             changed.append(True)
         if self._keeps_all or not any(changed):
             return False
@@ -133,10 +135,6 @@ class WindowsReader:
             if isinstance(answer, NotNow) and not self._is_whole:
                 raise redis.ConnectionError(f"windows: {answer}")
         return answers
-
-    def _most_is_lost(self) -> bool:
-        lost = sum(self._newest[partition].machines_count for partition in self._lost_at)
-        return 2 * lost > sum(one.machines_count for one in self._newest.values())
 
     def _note(self, partition: int, raw: bytes | NotNow | None) -> bool:
         """Read the changes of a partition, with a new base where needed; return whether its windows changed."""

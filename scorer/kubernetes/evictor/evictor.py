@@ -272,7 +272,9 @@ class Evictor:
             if pod is not None and not why:
                 why = self._carry_out(message, move, pod, row)
             if why:
-                self._decline(message, move, pod, row.kind, why)
+                self._proposals.acknowledge(message)
+                self._metrics.declined.labels(why).inc()
+                log.info("evictor.declined", extra={"values": _told(move, pod) | {"kind": row.kind, "reason": why}})
 
     def _carry_out(self, message: bytes, move: MoveProposal, pod: Pod, row: InstanceRow) -> str:
         """Hold the target and evict the pod; return the reason of a refusal, "" without one."""
@@ -322,11 +324,6 @@ class Evictor:
         self._rates.refuse(kind, self._clock() + (retry_after_s(answer) or self._how.backoff_s))
         log.info("evictor.refused", extra={"values": {"pod": pod.metadata.name, "error": answer.said}})
         return "budget" if answer.status in BUDGET_STATUS else "refused"
-
-    def _decline(self, message: bytes, move: MoveProposal, pod: Pod | None, kind: str, why: str) -> None:
-        self._proposals.acknowledge(message)
-        self._metrics.declined.labels(why).inc()
-        log.info("evictor.declined", extra={"values": _told(move, pod) | {"kind": kind, "reason": why}})
 
 
 def _told(move: MoveProposal, pod: Pod | None) -> dict[str, str]:

@@ -111,7 +111,10 @@ class FollowedFleet(threading.Thread):
         try:
             self._read_ledger()
             if time.monotonic() - self._holds_s >= HOLDS_S:
-                self._read_holds()
+                (found,) = self._loader.wire.ask([("HGETALL", self._holds)])
+                flat = [] if isinstance(found, redis.ResponseError) else found  # a user that may not read them
+                self._generations = dict(zip(flat[::2], flat[1::2], strict=True))
+                self._holds_s = time.monotonic()
             if time.monotonic() - self._refreshed_s >= self._refresh_s:
                 self._read_windows()
         except (*AWAY, UnknownFormat, redis.ResponseError, RuntimeError) as error:
@@ -154,12 +157,6 @@ class FollowedFleet(threading.Thread):
         if change == now.change:
             return True
         return bool(records) and records[0].version == now.change + 1 and records[-1].version >= change
-
-    def _read_holds(self) -> None:
-        """Read the holds; a user that may not has none."""
-        found = self._loader.wire.ask([("HGETALL", self._holds)])[0]
-        flat = [] if isinstance(found, redis.ResponseError) else found
-        self._generations, self._holds_s = dict(zip(flat[::2], flat[1::2], strict=True)), time.monotonic()
 
     def _read_windows(self) -> None:
         snapshot = self._loader.refresh(self._follower.view.machine_names)

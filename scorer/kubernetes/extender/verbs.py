@@ -91,7 +91,12 @@ class Verbs:
             every = ExtenderFilterResult(args.node_names)
             if self.mode == "score" or len(args.node_names) <= 1:
                 return self._counted("filter", lambda _: every, lambda _: every)
-        return self._counted("filter", lambda began_s: self._filter(args, began_s), lambda _: every)
+
+        def answer(began_s: float) -> ExtenderFilterResult:
+            request, names = self._request(args), args.node_names or []
+            return self._on_ranking(request, began_s, lambda ranking, _: kept(names, ranking))
+
+        return self._counted("filter", answer, lambda _: every)
 
     def bind(self, body: bytes) -> ExtenderBindingResult:
         """Reserve the node in the ledger and bind the pod to it; an error where either fails."""
@@ -120,10 +125,6 @@ class Verbs:
             raise Neutral("refused") from None
         request, names = self._request(args), args.node_names or []
         return self._on_ranking(request, began_s, lambda ranking, held: self._scores(request, names, ranking, held))
-
-    def _filter(self, args: ExtenderArgs, began_s: float) -> ExtenderFilterResult:
-        request, names = self._request(args), args.node_names or []
-        return self._on_ranking(request, began_s, lambda ranking, _: kept(names, ranking))
 
     def _request(self, args: ExtenderArgs) -> Request:
         if args.node_names is None:

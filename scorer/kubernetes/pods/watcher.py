@@ -14,7 +14,7 @@ does not know that it lost the lease; its old list changes and releases nothing.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import redis
 
@@ -171,7 +171,10 @@ class PodsWatcher:
         began_s = time.monotonic()
         self._refused = {}
         try:
-            gone = ids_of_cluster(self._instances(), self._how)
+            gone = set[str]()
+            for page in self._ledger.pages():
+                self._keep()
+                gone |= ids_of_cluster(page, self._how)
             before = len(gone)
             pods, version = self._list_pods(gone)
             if is_doubtful(len(gone), before):
@@ -202,11 +205,6 @@ class PodsWatcher:
             self._write(found, self._keep())
             pods, version = pods + len(page.items), page.metadata.resource_version
         return pods, version
-
-    def _instances(self) -> Iterator[Instance]:
-        for page in self._ledger.pages():
-            self._keep()
-            yield from page
 
     def _records(self, pods: Iterable[Pod]) -> dict[str, Instance]:
         return self._ledger.live([name for pod in pods for name in ids_of(pod)])

@@ -88,7 +88,10 @@ def read_instance(record: Any) -> Instance:
     """Return the instance of an entry, confirmed; raises InvalidRequest or Rejected, which are ValueErrors."""
     if isinstance(record, dict):
         record = {name: value for name, value in record.items() if name != "record"}  # of a backup
-        record = _of_row(record) if "state" in record else record
+        if "state" in record:  # a row of ``instances``
+            named = {name: record[name] for name in (*RESOURCES, *IN_BOTH, "machine") if name in record}
+            known = {name: declared(record.get(name, ())) for name in ("limits", "expected")}
+            record = named | (record.get("rules") or {}) | known
     request = read_request(record)
     if not request.id or not request.machine:
         raise InvalidRequest("id and machine are required")
@@ -97,12 +100,6 @@ def read_instance(record: Any) -> Instance:
     if large := too_large(instance.amounts, instance.maxmemory):
         raise InvalidRequest(large)
     return instance
-
-
-def _of_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of ``instances`` as the original request."""
-    found = {name: row[name] for name in (*RESOURCES, *IN_BOTH, "machine") if name in row} | (row.get("rules") or {})
-    return found | {name: declared(row.get(name, ())) for name in ("limits", "expected")}
 
 
 def difference(ledger: Mapping[str, Instance], found: Sequence[Instance], *, reservations: bool = False) -> Difference:
