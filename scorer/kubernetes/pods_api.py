@@ -1,4 +1,4 @@
-"""Shell: lists and watches the pods and nodes of a cluster, by plain HTTP; `Calls` are single calls.
+"""Shell: lists and watches the pods and nodes of a cluster, by plain HTTP; makes single calls.
 
     for page in api.pages(PODS): ...                # the last page's version is where the watch begins
     for kind, pod in api.watch(PODS, version): ...  # until the server ends it, after two minutes at most
@@ -76,9 +76,32 @@ _read_event = reader(_Event)
 _read_bookmark = reader(Bookmark)
 
 
-@dataclass(frozen=True, kw_only=True)
+ANSWER_S = 3.0
+"""How long an answer of the API server may take."""
+RETRY_S_MAX = 3600.0
+
+
+class _Done(msgspec.Struct, rename="camel"):
+    kind: Literal["Status"]
+    api_version: Literal["v1"]
+    status: Literal["Success"]
+
+
+def pod_path(namespace: str, name: str, part: str = "") -> str:
+    """Return the path of a pod, or of a part of it.
+
+    >>> pod_path("shop", "db-0", "/binding")
+    '/api/v1/namespaces/shop/pods/db-0/binding'
+    """
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}{part}"
+
+
+@dataclass(kw_only=True)
 class ApiServer:
-    """The address of the API server; ``tls`` None: not encrypted, for a proxy on loopback."""
+    """The address of the API server, and an open connection per thread for single calls.
+
+    ``tls`` None: not encrypted, for a proxy on loopback.
+    """
 
     host: str
     port: int
@@ -86,14 +109,19 @@ class ApiServer:
     token_file: Path | None = None
     silent_s: float = SILENT_S
 
+    def __post_init__(self) -> None:
+        self._own = threading.local()
+
     def calls(self, answer_s: float, body_bytes_max: int) -> HttpCalls:
         """Return a connection that opens with the first call."""
         return HttpCalls(self.host, self.port, answer_s, body_bytes_max, self.tls is not None, self.tls)
 
-    def call(self, calls: HttpCalls, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Return an answer over a connection of `calls`. Raises ApiError."""
+    def call(self, method: str, path: str, body: bytes | None = None, calls: HttpCalls | None = None) -> Answer:
+        """Return an answer, over this thread's connection or another one of `calls`. Raises ApiError."""
+        if calls is None and not hasattr(self._own, "calls"):
+            self._own.calls = self.calls(ANSWER_S, LINE_MAX)
         try:
-            return calls.call(method, path, self.headers(), body)
+            return (calls or self._own.calls).call(method, path, self.headers(), body)
         except FAILED as error:
             raise ApiError(f"{type(error).__name__}: {error}") from None
 
@@ -102,13 +130,44 @@ class ApiServer:
         given = {} if self.token_file is None else {"Authorization": f"Bearer {self.token_file.read_text().strip()}"}
         return {"Accept": "application/json", "Content-Type": "application/json", **given}
 
+    def post(self, path: str, body: bytes) -> Answer:
+        """Return the answer to a POST; a success that does not come from the API server counts as no answer.
+
+        Raises ApiError.
+        """
+        answer = self.call("POST", path, body)
+        if answer.status < http.client.BAD_REQUEST and read_or(answer.body, _Done, None) is None:
+            raise ApiError(f"not of the API server: {answer.said}")
+        return answer
+
+    def evict(self, pod: Pod, *, dry_run: bool) -> Answer:
+        """Request the eviction of this pod, and of no other with its name, within its disruption budgets.
+
+        Reference: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/. Raises ApiError.
+        """
+        about = pod.metadata
+        options = {"preconditions": {"uid": about.uid}} | ({"dryRun": ["All"]} if dry_run else {})
+        body = {
+            "apiVersion": "policy/v1", "kind": "Eviction", "deleteOptions": options,
+            "metadata": {"name": about.name, "namespace": about.namespace},
+        }  # fmt: skip
+        return self.post(pod_path(about.namespace, about.name, "/eviction"), msgspec.json.encode(body))
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        """Return a pod, None where there is none. Raises ApiError."""
+        answer = self.call("GET", pod_path(namespace, name))
+        pod = read_or(answer.body, OnePod, None) if answer.status == http.client.OK else None
+        if pod is None and answer.status != http.client.NOT_FOUND:
+            raise ApiError(f"not a pod: {answer.said}")
+        return pod
+
     def pages(self, of: Objects[Listed]) -> Iterator[Page[Listed]]:
         """Yield the objects in pages of one version. Raises ApiError."""
         query = {"limit": str(PAGE)} | ({"fieldSelector": of.selected} if of.selected else {})
         version, seen = "", set[str]()
         with closing(self.calls(self.silent_s, PAGE_BYTES_MAX)) as calls:
             while True:
-                answer = self.call(calls, "GET", f"{of.path}?{urlencode(query)}")
+                answer = self.call("GET", f"{of.path}?{urlencode(query)}", calls=calls)
                 if answer.status != http.client.OK or len(answer.body) > PAGE_BYTES_MAX:
                     raise ApiError(f"refused, or a page of more than {PAGE_BYTES_MAX:,} bytes: {answer.said}")
                 try:
@@ -155,71 +214,6 @@ class ApiServer:
             raise ApiError(f"{type(error).__name__}: {error}") from None
         finally:
             calls.close()
-
-
-ANSWER_S = 3.0
-"""How long an answer of the API server may take."""
-RETRY_S_MAX = 3600.0
-
-
-class _Done(msgspec.Struct, rename="camel"):
-    kind: Literal["Status"]
-    api_version: Literal["v1"]
-    status: Literal["Success"]
-
-
-def pod_path(namespace: str, name: str, part: str = "") -> str:
-    """Return the path of a pod, or of a part of it.
-
-    >>> pod_path("shop", "db-0", "/binding")
-    '/api/v1/namespaces/shop/pods/db-0/binding'
-    """
-    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}{part}"
-
-
-class Calls:
-    """Single calls, over one open connection per thread."""
-
-    def __init__(self, api: ApiServer) -> None:
-        self._api = api
-        self._own = threading.local()
-
-    def post(self, path: str, body: bytes) -> Answer:
-        """Return the answer to a POST; a success that does not come from the API server counts as no answer.
-
-        Raises ApiError.
-        """
-        answer = self.call("POST", path, body)
-        if answer.status < http.client.BAD_REQUEST and read_or(answer.body, _Done, None) is None:
-            raise ApiError(f"not of the API server: {answer.said}")
-        return answer
-
-    def evict(self, pod: Pod, *, dry_run: bool) -> Answer:
-        """Request the eviction of this pod, and of no other with its name, within its disruption budgets.
-
-        Reference: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/. Raises ApiError.
-        """
-        about = pod.metadata
-        options = {"preconditions": {"uid": about.uid}} | ({"dryRun": ["All"]} if dry_run else {})
-        body = {
-            "apiVersion": "policy/v1", "kind": "Eviction", "deleteOptions": options,
-            "metadata": {"name": about.name, "namespace": about.namespace},
-        }  # fmt: skip
-        return self.post(pod_path(about.namespace, about.name, "/eviction"), msgspec.json.encode(body))
-
-    def pod(self, namespace: str, name: str) -> Pod | None:
-        """Return a pod, None where there is none. Raises ApiError."""
-        answer = self.call("GET", pod_path(namespace, name))
-        pod = read_or(answer.body, OnePod, None) if answer.status == http.client.OK else None
-        if pod is None and answer.status != http.client.NOT_FOUND:
-            raise ApiError(f"not a pod: {answer.said}")
-        return pod
-
-    def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Return an answer. Raises ApiError."""
-        if not hasattr(self._own, "calls"):
-            self._own.calls = self._api.calls(ANSWER_S, LINE_MAX)
-        return self._api.call(self._own.calls, method, path, body)
 
 
 def retry_after_s(answer: Answer) -> float:

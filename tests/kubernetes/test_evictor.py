@@ -18,7 +18,7 @@ from ops.stack.servers.process import LOOPBACK, LocalProcess
 from schemas.messages.proposal import MoveProposal, write_proposal
 from schemas.names import Names
 from scorer.client import Client
-from scorer.kubernetes.pods_api import ApiServer, Calls
+from scorer.kubernetes.pods_api import ApiServer
 from scorer.kubernetes.pods_request import hold_id
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
@@ -167,9 +167,8 @@ def test_another_pod_of_the_name_is_not_evicted(scene):
     authority, token = scene.cluster.flags_of("windward-evictor")[3::2]
     tls = ssl.create_default_context(cafile=authority)
     api = ApiServer(host=LOOPBACK, port=scene.cluster.port, tls=tls, token_file=Path(token))
-    calls = Calls(api)
-    now = calls.pod("default", "db-0")
+    now = api.pod("default", "db-0")
     before = msgspec.structs.replace(now, metadata=msgspec.structs.replace(now.metadata, uid=uid))
-    assert calls.evict(before, dry_run=False).status == http.client.CONFLICT
+    assert api.evict(before, dry_run=False).status == http.client.CONFLICT
     assert not scene.cluster.is_ending("db-0")
-    calls._own.calls.close()
+    api._own.calls.close()

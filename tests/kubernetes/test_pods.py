@@ -36,14 +36,14 @@ Lie = Callable[[dict[str, Any]], Any]
 """Makes an answer of the true one."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Lying(ApiServer):
     """The real one, but for its first lists of pods."""
 
     lies: list[Lie]
 
-    def call(self, calls, method, path, body=None):
-        answer = super().call(calls, method, path, body)
+    def call(self, method, path, body=None, calls=None):
+        answer = super().call(method, path, body, calls)
         lie = self.lies.pop(0) if self.lies and path.startswith(f"{PODS.path}?") else None
         told = answer.body if lie is None else msgspec.json.encode(lie(msgspec.json.decode(answer.body)))
         return answer._replace(body=told)

@@ -13,7 +13,6 @@ from schemas.process.version import product_version
 from scorer.client import Client
 from scorer.kubernetes.evictor.evictor import Evictor, How, Metrics, Proposals, Rates
 from scorer.kubernetes.kubernetes_settings import ClusterSettings
-from scorer.kubernetes.pods_api import Calls
 from scorer.wire import Wire
 
 
@@ -57,7 +56,7 @@ def build(settings: EvictorSettings, environ: Mapping[str, str]) -> Process:
     metrics, wire = Metrics(product_version()), Wire(settings.redis_arguments())
     scorer = Client(prefix=settings.prefix, **settings.redis_arguments())
     rates = Rates(settings.hour_max, settings.at_once)
-    evictor = Evictor(Proposals(wire, settings.names), scorer, Calls(settings.api(environ)), rates, how, metrics)
+    evictor = Evictor(Proposals(wire, settings.names), scorer, settings.api(environ), rates, how, metrics)
 
     def work(stop: Stop) -> None:
         evictor.turn()

@@ -36,7 +36,7 @@ from schemas.process.redis_url import in_words
 from schemas.rpc.request import Request
 from schemas.values.read_json import whole
 from scorer.client import Client, InstanceRow, WindwardError
-from scorer.kubernetes.pods_api import ApiError, Calls, retry_after_s
+from scorer.kubernetes.pods_api import ApiError, ApiServer, retry_after_s
 from scorer.kubernetes.pods_body import Pod
 from scorer.kubernetes.pods_request import REPLACES, Reading, hold_id, request_of
 from scorer.kubernetes.pods_ties import why_it_stays
@@ -165,7 +165,7 @@ class Evictor:
         self,
         proposals: "Proposals",
         scorer: Client,
-        api: Calls,
+        api: ApiServer,
         rates: Rates,
         how: How,
         metrics: Metrics,

@@ -32,7 +32,7 @@ import redis
 from schemas.process.redis_url import in_words
 from schemas.rpc.request import Request
 from scorer.kubernetes.extender.protocol import ExtenderBindingArgs
-from scorer.kubernetes.pods_api import ANSWER_S, ApiError, ApiServer, Calls, pod_path
+from scorer.kubernetes.pods_api import ANSWER_S, ApiError, ApiServer, pod_path
 from scorer.kubernetes.pods_body import Pod
 from scorer.kubernetes.pods_request import Reading, request_of
 from scorer.ledger.record.instance import CLUSTER, Instance, own_id
@@ -67,7 +67,7 @@ class Binder:
     def __init__(
         self, api: ApiServer, ledger: Callable[[], Ledger], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._api, self._make_ledger, self._clock = Calls(api), ledger, clock
+        self._api, self._make_ledger, self._clock = api, ledger, clock
         self._own = threading.local()
 
     def request(self, args: ExtenderBindingArgs, how: Reading) -> Request | None:

@@ -167,7 +167,7 @@ def test_an_answer_that_drips_is_none(first, monkeypatch):
         for ask in (
             lambda: list(api.pages(PODS)),
             lambda: list(api.watch(PODS, "1")),
-            lambda: pods_api.Calls(api).call("POST", "/x", b"{}"),
+            lambda: api.call("POST", "/x", b"{}"),
         ):
             begun_s = time.monotonic()
             with pytest.raises(ApiError, match="TimeoutError"):
@@ -299,7 +299,7 @@ class Binding(Answering, BaseHTTPRequestHandler):
 def test_a_binding_after_a_pause_arrives_once():
     """A server closes what is idle (kube-apiserver after 90 s, a load balancer sooner); a POST is never repeated."""
     with serving(ThreadingHTTPServer(("127.0.0.1", 0), Binding)) as server:
-        calls = pods_api.Calls(ApiServer(host="127.0.0.1", port=server.server_port))
+        calls = ApiServer(host="127.0.0.1", port=server.server_port)
         for number in range(3):
             assert calls.post("/binding", b"%d" % number).status == 201
             select.select([calls._own.calls.connection.sock], (), (), 10)
