@@ -16,9 +16,9 @@ from schemas.messages.sample import Moments
 from schemas.resources import ABOUT, RESOURCES, UNITS
 from schemas.rpc.request import InvalidRequest, read_request
 from schemas.tables.window_table import decode_table
-from scorer.commands.placing.ranked import answer_of
 from scorer.ledger.view.residents import Residents, by_machine
 from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.ranking.explanation.explain import answer as answer_of
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank

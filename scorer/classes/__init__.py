@@ -4,16 +4,14 @@ Classes in falling order: prod, mid, batch, free. Each has a sum of its own, and
 
     class   the sum of                  is at most
     prod    prod's amounts              allocatable * ratio
-    mid     mid's amounts               prod's requests less their predicted usage (`capacity.mid`)
-    batch   batch's amounts             capacity that prod, mid and the system do not use now (`capacity.batch`)
+    mid     mid's amounts               prod's requests less their predicted usage (`reclaimed.mid`)
+    batch   batch's amounts             capacity that prod, mid and the system do not use now (`reclaimed.batch`)
     free    batch's and free's amounts  the same as batch: free takes only what batch leaves
 
-by_class     the limit of the requested instance's class on each machine: what the filter `fits` asks
-reclaimed    what each machine may sell to lower classes, from load and ledger
-capacity     the peer's rules for it; `strategy`: their settings, and the sums that they compare
+reclaimed    what each machine may sell to lower classes, from load and ledger, and the peer's rules for it
+strategy     the settings of these rules, and the sums that they compare
 class_usage  measured usage by class, and the last reports that it comes from
 prediction   predicted peaks of prod and the system, from the last reports
-seen         what all of this reads of machines: the room is below the ranking, which imports it
 
 The sums of all machines by a profile are in `scorer.ranking.inputs`, and what no longer fits in
 `scorer.planning.drain.evicting`: both ask a profile, and are above the ranking.

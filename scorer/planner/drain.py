@@ -28,7 +28,7 @@ from schemas.resources import RESOURCES
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import Drain
 from schemas.rpc.request import Draining, InvalidRequest
-from schemas.rpc.results import DrainLine, DrainResult, Emptied, Emptying, UpdateResult
+from schemas.rpc.results import DrainLine, DrainResult, Emptying, UpdateResult
 from schemas.values.read_json import read_as
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.store.check import instances_on
@@ -36,11 +36,11 @@ from scorer.ledger.store.scripts import Lease, Ledger
 from scorer.placement.choosing.trial import Anew
 from scorer.placement.placer import Conflict
 from scorer.planner.settings import PlannerSettings
-from scorer.planning.drain.consolidate import Consolidated, consolidate
+from scorer.planning.drain.consolidate import consolidate
 from scorer.planning.drain.drain import Drained
 from scorer.planning.drain.drain import drain as plan_of
 from scorer.ranking.inputs import InputsOf, RankingInputs
-from scorer.rpc.methods.parameters import CallError, read_object, read_params
+from scorer.rpc.methods.records import CallError, read_object, read_params
 from scorer.rpc.operators.operator_rules import OperatorRules, announce, facts_of, machines_meant, write_cordon
 from scorer.wire import Wire
 
@@ -69,7 +69,7 @@ def planned_drain(asked: Drain, inputs: RankingInputs, rules: OperatorRules | No
     """Return the plan for the machines; with ``rules`` only for those that operators' rules drain now."""
     if asked.consolidate:
         chosen = consolidate(asked.consolidate, inputs, same=asked.same, force=asked.force)
-        return consolidate_result(chosen, asked.consolidate, inputs)
+        return drain_result(chosen.drained, inputs, chosen.emptying)
     machines = machines_meant(asked.machines, asked.selector, inputs.snapshot, ahead=asked.again)
     if rules is not None:
         machines = rules.drained(machines)
@@ -195,13 +195,6 @@ def drain_result(drained: Drained, inputs: RankingInputs, emptying: Emptying | N
         blocked=[_planned(one) for one in drained.blocked],
         emptying=emptying,
     )
-
-
-def consolidate_result(found: Consolidated, wanted: int, inputs: RankingInputs) -> DrainResult:
-    """Return the plan of a consolidation: each machine that would be empty, with the cost of its moves."""
-    emptied = [Emptied(machine=one.machine, memory=one.memory_bytes, instances=one.instances) for one in found.machines]
-    emptying = Emptying(wanted=wanted, tried=found.tried, left=dict(found.left), machines=emptied)
-    return drain_result(found.drained, inputs, emptying)
 
 
 def _planned(one: Anew) -> DrainLine:

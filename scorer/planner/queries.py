@@ -21,7 +21,7 @@ from scorer.planning.wanted.requests import InvalidWanted, WantedRequests
 from scorer.planning.wanted.wanted import Action, compare, undoable
 from scorer.ranking.inputs import InputsOf
 from scorer.ranking.profiles.rebalance_section import Rebalancing
-from scorer.rpc.methods.parameters import read_params
+from scorer.rpc.methods.records import read_params
 
 _OWN = ("moves_max", "same")
 """Settings that are parameters of their own."""

@@ -47,7 +47,7 @@ from schemas.values.errors import field_error, shortened
 from schemas.values.read_json import reader
 from scorer.metrics import AnsweringMetrics
 from scorer.placement.choosing.plan import Steps
-from scorer.rpc.methods.parameters import CallError, ForPlanners
+from scorer.rpc.methods.records import CallError, ForPlanners
 from scorer.settings import AnsweringSettings
 from scorer.wire import AWAY, Command, ServerClock, Wire, refuses_for_now
 

@@ -30,9 +30,8 @@ from scorer.ranking.profiles.profile import ProfileError
 from scorer.rpc.methods import listings
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.listings import risk
-from scorer.rpc.methods.parameters import CallError, ForPlanners, read_object, read_params
 from scorer.rpc.methods.placements import DecisionLog, Placements, ranked
-from scorer.rpc.methods.records import answer_to
+from scorer.rpc.methods.records import CallError, ForPlanners, answer_to, read_object, read_params
 from scorer.rpc.methods.update import Updates
 from scorer.rpc.operators.operator_rules import OperatorRules, cordon
 from scorer.settings import AnsweringSettings, ScorerSettings

@@ -11,7 +11,7 @@ from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.values.near import did_you_mean
 from scorer.client import RankResult
-from scorer.commands.placing.ranked import answer_of, explained_only, ranking
+from scorer.commands.placing.ranked import explained_only, ranking
 from scorer.commands.shared import ask
 from scorer.commands.shared.request import RequestSettings
 from scorer.commands.shared.whole_fleet import chosen_profile, fleet_of_file
@@ -88,12 +88,13 @@ def _explained(answer: RankResult, machine: str) -> RankResult:
 
 def _of_file(settings: RankSettings, path: str, request: Request) -> RankResult:
     from scorer.placement.choosing.trial import ranked
+    from scorer.ranking.explanation.explain import answer
     from scorer.ranking.profiles.profile import check_looked_at
 
     fleet, profile = fleet_of_file(path), chosen_profile(request.profile, settings.profiles)
     try:
         check_looked_at([request], profile)
-        return answer_of(ranked(request, fleet.inputs(profile)))
+        return answer(ranked(request, fleet.inputs(profile)))
     except InvalidRequest as error:
         raise SettingsError(f"query: {error}") from None
 

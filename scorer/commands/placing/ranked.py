@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -12,9 +12,6 @@ from schemas.resources import RESOURCES
 from schemas.values.numbers import amount, duration, number, size
 from scorer.client import Candidate, RankResult, UpdateResult, Verdict
 from scorer.commands.shared.show import age, ratio, resources
-
-if TYPE_CHECKING:
-    from scorer.ranking.rank import Ranking
 
 _AMOUNTS = {"mean": 5, "std": 6, "credit": 7, "request": 7, "allocatable": 4}
 """Columns of a resource with amounts; the higher the number, the earlier a narrow terminal drops the column."""
@@ -82,13 +79,6 @@ def expected_use(answer: Ranked) -> Mapping[str, float]:
     if isinstance(answer.expected, dict):
         return answer.expected
     return {name: use for name, use in zip(RESOURCES, answer.expected, strict=False) if use >= 0}
-
-
-def answer_of(ranking: "Ranking", top: int | None = None, explain_all: bool | None = None) -> RankResult:
-    """Return the answer of a local ranking in the form in which a client returns a scorer's."""
-    from scorer.ranking.explanation.explain import answer
-
-    return msgspec.convert(answer(ranking, top, explain_all), RankResult, from_attributes=True)
 
 
 def in_words(answer: Ranked, screen: Screen | None = None, of: Candidate | None = None) -> list[str]:

@@ -24,8 +24,7 @@ from schemas.rpc.request import InvalidRequest
 from schemas.values.secret_file import Login
 from scorer.client import Client, InstanceRow, MachinesResult, WindwardError
 from scorer.client.call import Away, refusal, refused_by
-from scorer.client.clients import SOCKET_TIMEOUT_S
-from scorer.client.methods import Methods
+from scorer.client.clients import SOCKET_TIMEOUT_S, Methods
 from scorer.settings import ClientSettings, LedgerSettings
 
 if TYPE_CHECKING:

@@ -81,7 +81,7 @@ def planned(settings: FleetSettings, profile: str, kind: type[_Kind], method: st
 def _planned_here(settings: FleetSettings, profile: str, method: str, params: dict[str, Any]) -> msgspec.Struct:
     from scorer.planner.drain import planned_drain, read_drain
     from scorer.planner.queries import plan, rebalance
-    from scorer.rpc.methods.parameters import CallError
+    from scorer.rpc.methods.records import CallError
 
     inputs = settings.fleet().inputs(chosen_profile(profile, settings.profiles))
     try:

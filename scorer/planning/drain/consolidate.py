@@ -12,13 +12,15 @@ An instance moves once. Machines without fresh data, cordoned ones and those wit
 as they are.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from schemas.resources import RESOURCES
+from schemas.rpc.results import Emptied, Emptying
 from scorer.ledger.record.instance import DAEMON, as_request
 from scorer.placement.choosing.trial import Anew, Apart, Trial, goes_first, stranded
 from scorer.planning.balance.scene import Scene, scene_of
@@ -37,24 +39,11 @@ TRIES_MAX = 4
 TRIES_MORE = 20
 
 
-@dataclass(frozen=True)
-class Emptied:
-    machine: str
-    memory_bytes: float
-    """To copy."""
-    instances: int
+class Consolidated(NamedTuple):
+    """The machines that would be empty, and the moves that empty them."""
 
-
-@dataclass(frozen=True)
-class Consolidated:
-    """The machines that would be empty, cheapest first, and the moves that empty them."""
-
-    machines: tuple[Emptied, ...]
     drained: Drained
-    tried: int
-    """Machines that were tried."""
-    left: Mapping[str, int]
-    """How many machines were not tried, by reason."""
+    emptying: Emptying
 
 
 @quiet
@@ -82,9 +71,12 @@ def consolidate(count: int, inputs: RankingInputs, *, same: Collection[str] = ()
     order = np.lexsort((snapshot.roster.name_order, cost))
     emptying = _Emptying(scene, Trial(inputs.by(with_cordon(inputs.profile))), same)
     emptying.run([row for row in order.tolist() if open_[row]], count)
-    machines = [Emptied(snapshot.names[row], float(memory[row]), int(counts[row])) for row in emptying.chosen]
-    names = tuple(one.machine for one in machines)
-    return Consolidated(tuple(machines), Drained(names, tuple(emptying.moves)), emptying.tried, left)
+    machines = [
+        Emptied(machine=snapshot.names[row], memory=float(memory[row]), instances=int(counts[row]))
+        for row in emptying.chosen
+    ]
+    drained = Drained(tuple(one.machine for one in machines), tuple(emptying.moves))
+    return Consolidated(drained, Emptying(wanted=count, tried=emptying.tried, left=left, machines=machines))
 
 
 def _stuck(scene: Scene, *, force: bool) -> Bools:

@@ -20,8 +20,7 @@ import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.rpc.request import InvalidRequest
-from scorer.classes.capacity import degraded
-from scorer.classes.reclaimed import GROUPS, reckoning, reclaimable
+from scorer.classes.reclaimed import GROUPS, degraded, reckoning, reclaimable
 from scorer.classes.strategy import ASKED, BATCH, MEASURED, Reclaim
 from scorer.ledger.record.limits import Limit, total
 from scorer.ranking.formulas.selectors import parse_selector, select

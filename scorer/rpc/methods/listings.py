@@ -35,8 +35,7 @@ from scorer.ranking.inputs import machines_of as seen_of
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scores.failed_starts import failed_starts
 from scorer.ranking.staleness import fresh_until_s
-from scorer.rpc.methods.parameters import ForPlanners, read_params
-from scorer.rpc.methods.records import amounts_of, shown_record
+from scorer.rpc.methods.records import ForPlanners, amounts_of, read_params, shown_record
 from scorer.snapshot.arrays import Floats
 from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.usages import Usages, pair_digest

@@ -25,7 +25,7 @@ from scorer.ranking.explanation.explain import answer, best_first, candidates, t
 from scorer.ranking.profiles.profile import check_looked_at, with_rules
 from scorer.ranking.rank import Ranking
 from scorer.rpc.methods.current import Current
-from scorer.rpc.methods.parameters import CallError, ForPlanners, read_object
+from scorer.rpc.methods.records import CallError, ForPlanners, read_object
 from scorer.wire import Command
 
 _MANY = 64

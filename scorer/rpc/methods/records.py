@@ -1,16 +1,53 @@
-"""An instance's record as callers see it, and the errors of a transition that was refused."""
+"""The parameters of a query as a method's Struct; records as callers see them, and errors of a refused transition."""
 
 from typing import Any, TypeVar
 
 import msgspec
 
 from schemas.resources import RESOURCES
+from schemas.rpc.envelope import Code, Error, Query
+from schemas.rpc.request import InvalidRequest, with_seconds
 from schemas.rpc.results import ConfirmResult, RankResult, Record, UpdateResult
+from schemas.values.errors import field_error
+from schemas.values.read_json import reader
 from scorer.ledger.record.instance import LIVE, Arrival, Instance
 from scorer.ledger.record.transition import Transition
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
-from scorer.rpc.methods.parameters import CallError
+
+_decode_object = reader(object)
+
+
+def read_object(query: Query) -> dict[str, Any]:
+    """Return the parameters of a query as decoded JSON; raise InvalidRequest unless they are an object."""
+    try:
+        params = _decode_object(query.params)
+    except msgspec.DecodeError as error:
+        raise InvalidRequest(f"params: {error}") from None
+    if not isinstance(params, dict):
+        raise InvalidRequest(f"params: expected an object, got {type(params).__name__}")
+    return params
+
+
+def read_params(kind: type[Any], params: dict[str, Any]) -> Any:
+    """Return the parameters of a method as its Struct; raise InvalidRequest naming the field."""
+    try:
+        return msgspec.convert(with_seconds(params), kind)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(field_error(error, given=params, kind=kind)) from None
+
+
+class CallError(Exception):
+    """A call that cannot be done; it becomes the error in the answer."""
+
+    def __init__(self, code: Code, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.error = Error(code=code, message=message, retryable=retryable)
+
+
+class ForPlanners(Exception):
+    """A query that takes too long for a scorer: a planner answers it."""
+
 
 _Kind = TypeVar("_Kind", bound=Record)
 _Answer = TypeVar("_Answer", bound=ConfirmResult)

@@ -71,8 +71,7 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import check_looked_at, with_rules
 from scorer.ranking.rank import limits, rank
 from scorer.rpc.methods.current import Current
-from scorer.rpc.methods.parameters import CallError, read_params
-from scorer.rpc.methods.records import answer_to, confirmed, other_generation, with_terms
+from scorer.rpc.methods.records import CallError, answer_to, confirmed, other_generation, read_params, with_terms
 
 SIZES = (*RESOURCES, "maxmemory", "limits", "expected", *RULES)
 """The parameters that a move may change: the instance has them on its target."""

@@ -23,7 +23,7 @@ from schemas.rpc.request import Draining, InvalidRequest
 from schemas.rpc.results import CordonResult
 from schemas.values.read_json import read_json
 from scorer.planning.which_machines import NoMachine, meant
-from scorer.rpc.methods.parameters import CallError, read_object, read_params
+from scorer.rpc.methods.records import CallError, read_object, read_params
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import Wire
 

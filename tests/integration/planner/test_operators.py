@@ -11,7 +11,7 @@ from schemas.names import Names
 from schemas.rpc.envelope import Query
 from scorer.client import AsyncClient, Client, WindwardError
 from scorer.live.live_fleet import LiveFleet
-from scorer.rpc.methods.parameters import CallError
+from scorer.rpc.methods.records import CallError
 from scorer.rpc.operators.operator_rules import TRIES, OperatorRules
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, planner_process, scorer_process
 from tests.support.in_process import run_command

@@ -32,7 +32,7 @@ from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.view.residents import Residents
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ledger.record.instance import as_request
-from scorer.rpc.methods.parameters import read_params
+from scorer.rpc.methods.records import read_params
 from scorer.rpc.methods.update import Update
 from scorer.snapshot.rules import Roster
 from scorer.wire import Wire

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
-from scorer.classes.capacity import batch, cut, degraded, mid, part_of, unused
+from scorer.classes.reclaimed import batch, cut, degraded, mid, part_of, unused
 from scorer.classes.strategy import Reclaim, sums_by_class, uses_from
 from scorer.ledger.record.instance import UNITS
 from scorer.ledger.record.limits import mosts_in_script

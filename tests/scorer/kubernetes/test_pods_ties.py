@@ -354,7 +354,7 @@ def planned(of, profile, drained):
     inputs = of.inputs(load_profiles().choose(profile))
     yield drained, [(one.instance.id, str(one.target)) for one in drain([drained], inputs).moves]
     emptied = consolidate(2, inputs)
-    names = " ".join(one.machine for one in emptied.machines)
+    names = " ".join(one.machine for one in emptied.emptying.machines)
     yield names, [(one.instance.id, str(one.target)) for one in emptied.drained.moves]
     for settings_, plan in (
         (Rebalancing(gain_min=0, rest_s=0, hour_max=0), rebalance),

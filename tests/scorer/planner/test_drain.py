@@ -10,7 +10,7 @@ from schemas.rpc.envelope import Query
 from schemas.rpc.request import Draining, InvalidRequest
 from scorer.planner import drain as of_drain
 from scorer.planning.drain.drain import drain
-from scorer.rpc.methods.parameters import CallError
+from scorer.rpc.methods.records import CallError
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
 

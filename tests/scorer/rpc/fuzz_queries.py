@@ -23,7 +23,7 @@ from schemas.rpc.envelope import Reply
 from schemas.rpc.parameters import RPC
 from schemas.rpc.request import InvalidRequest
 from scorer.rpc.loop import read_query, refusal
-from scorer.rpc.methods.parameters import CallError
+from scorer.rpc.methods.records import CallError
 from tests.scorer.rpc.test_results import Scorer
 from tests.support.mutated import at_any_depth, in_bytes
 

@@ -9,7 +9,7 @@ from schemas.rpc.envelope import Query
 from scorer.placement.choosing.plan import run_to_end
 from scorer.planning.which_machines import selected
 from scorer.rpc.methods.listings import READ_FOR_A_ROW, instances
-from scorer.rpc.methods.parameters import ForPlanners
+from scorer.rpc.methods.records import ForPlanners
 from scorer.rpc.service import ScorerService
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer

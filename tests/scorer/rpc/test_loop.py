@@ -14,7 +14,7 @@ from schemas.rpc.request import InvalidRequest
 from scorer.metrics import Metrics
 from scorer.planner.settings import PlannerSettings
 from scorer.rpc.loop import ACTIVE, LATER, LONG_MAX, Replies, Rpc, read_query, refusal
-from scorer.rpc.methods.parameters import ForPlanners, read_object
+from scorer.rpc.methods.records import ForPlanners, read_object
 from scorer.settings import ScorerSettings
 from scorer.wire import Command, ServerClock
 

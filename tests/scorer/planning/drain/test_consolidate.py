@@ -23,7 +23,7 @@ def emptied(of, count, profile="windward", **how):
 
 
 def names(found):
-    return [one.machine for one in found.machines]
+    return [one.machine for one in found.emptying.machines]
 
 
 def four(load=2.0, daemons=False, **more):
@@ -54,8 +54,8 @@ def pair():
 def test_the_cheapest_first():
     """The memory to copy, and the instances; nothing moves to a machine that is emptied."""
     found = emptied(four(), 2)
-    assert [(one.machine, one.instances) for one in found.machines] == [("m0", 1), ("m1", 2)]
-    assert found.machines[1].memory_bytes == pytest.approx(2 * found.machines[0].memory_bytes)
+    assert [(one.machine, one.instances) for one in found.emptying.machines] == [("m0", 1), ("m1", 2)]
+    assert found.emptying.machines[1].memory == pytest.approx(2 * found.emptying.machines[0].memory)
     assert {one.target for one in found.drained.moves} <= {"m2", "m3"}
     assert found.drained.machines == ("m0", "m1")
     assert len(found.drained.moves) == 3
@@ -79,7 +79,7 @@ def test_the_cheapest_first():
 def test_what_is_left_as_it_is(of, how, expected):
     found = emptied(of, 1, **how)
     assert names(found) == expected
-    assert len(found.drained.moves) == sum(one.instances for one in found.machines)
+    assert len(found.drained.moves) == sum(one.instances for one in found.emptying.machines)
 
 
 def test_daemons_keep_no_machine_from_being_empty():
@@ -87,7 +87,8 @@ def test_daemons_keep_no_machine_from_being_empty():
     alone, beside = emptied(four(), 1), emptied(four(daemons=True), 1)
     assert names(beside) == names(alone) == ["m0"]
     assert [one.instance.id for one in beside.drained.moves] == ["i0-0"]
-    assert (beside.machines[0].instances, beside.machines[0].memory_bytes) == (1, alone.machines[0].memory_bytes)
+    (one,), (other,) = beside.emptying.machines, alone.emptying.machines
+    assert (one.instances, one.memory) == (1, other.memory)
 
 
 def test_a_machine_that_cannot_be_emptied_is_passed_over():
@@ -103,8 +104,8 @@ def test_a_machine_that_cannot_be_emptied_is_passed_over():
         ],
     )  # fmt: skip
     found = emptied(of, 1)
-    assert (names(found), found.tried, found.left) == (["b"], 2, {"without instances": 1})
-    assert emptied(of, 3).tried == 2
+    assert (names(found), found.emptying.tried, found.emptying.left) == (["b"], 2, {"without instances": 1})
+    assert emptied(of, 3).emptying.tried == 2
 
 
 @settings(max_examples=examples(30, 30), deadline=None)

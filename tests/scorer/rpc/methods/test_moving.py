@@ -7,7 +7,7 @@ from schemas.rpc.parameters import Update
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Outcome, Transition
-from scorer.rpc.methods.parameters import CallError, read_params
+from scorer.rpc.methods.records import CallError, read_params
 from scorer.rpc.methods.update import ATTEMPTS_MAX, SIZES, changed
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Model, Scorer

@@ -6,7 +6,7 @@ import pytest
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest
 from scorer.placement.choosing.plan import run_to_end
-from scorer.rpc.methods.parameters import CallError
+from scorer.rpc.methods.records import CallError
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
 
