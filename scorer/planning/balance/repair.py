@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil, inf
+from operator import itemgetter
 
 import numpy as np
 
@@ -235,11 +236,14 @@ class _Repair:
         places = [self._place[name] for name in names - self._stay if name in self._place]
         there = [n for n in places if self.draft.may_go(n) and over[excess.codes[self._row[n]]] > 0]
         there.sort(key=lambda n: (self.draft.movable.memory[n], self.scene.instances[n].id))
-        unlike = dict[object, int]()
+        unlike, found = dict[object, list[Floats]](), []
         for n in there:
-            one = self.scene.instances[n]
-            unlike.setdefault((self._row[n], one.role, one.kind, avoids(one)), n)
-        return sorted(unlike.values(), key=lambda n: -over[excess.codes[self._row[n]]])
+            one, amounts = self.scene.instances[n], self.scene.placed.amounts[:, n]
+            smaller = unlike.setdefault((self._row[n], one.role, one.kind, avoids(one)), [])
+            if not any((each <= amounts).all() for each in smaller):  # it may fit where none of these does
+                found.append((-over[excess.codes[self._row[n]]], len(smaller), n))
+                smaller.append(amounts)
+        return [n for *_, n in sorted(found, key=itemgetter(0, 1))]
 
     def _targets(self, n: int) -> tuple[float, Bools] | None:
         """Return by how much the best moves of an instance raise the excess, and their targets [M].

@@ -253,6 +253,7 @@ def group(on, *rules, cluster="shop", **more):
 
 BY_RACK, BY_MACHINE = {"topology": "rack", "skew": 1}, {"topology": "machine", "skew": 1}
 APART = {"topology": "machine", "others": 0}
+OTHER = [group("a0 a0", BY_RACK)[1]]
 OF_FOUR_RACKS = (
     "".join(
         f"{rack}{n} " * count for rack in "abd" for n, count in enumerate([6, 6, 5, 4] if rack == "a" else [6, 5, 5, 5])
@@ -272,6 +273,8 @@ OF_FOUR_RACKS = (
         # descheduler#785: most nodes are in one zone, the others are full
         (racks(4, 1, cpu=2), group("a0 a1 a2", BY_RACK) + group("b0 b0", cluster="full"), 0, 1),
         (racks(4, 1, cpu=2), group("a0 a1 a2", BY_RACK) + group("b0", cluster="full"), 1, 0),
+        # of two the one with less memory fits nowhere
+        (racks(1, 1, cpu=4), group("a0", BY_RACK, cpu=2) + group("b0 b0 b0", cluster="full") + OTHER, 1, 0),
         # descheduler#1535: a rack of four was down: 16 of 64 go there, the descheduler moves 26
         (racks(4, 4, 4, 4), group(OF_FOUR_RACKS, BY_RACK, BY_MACHINE), 16, 0),
         # ProxLB#335: the rules hold, the load is uneven: nothing; ProxLB#249: only those two
