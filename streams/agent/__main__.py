@@ -49,9 +49,13 @@ def notify(environ: Mapping[str, str], state: str) -> None:
 
 
 class MachineTotals:
-    """The machine's own CPU and memory over the interval of a report. Remembers the CPU counters of the last call."""
+    """The machine's own CPU and memory over the interval of a report, as its samples count them (ZFS's cache, too).
 
-    def __init__(self) -> None:
+    Remembers the CPU counters of the last call.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
         self._before: CpuTimes | None = None
 
     def read(self, elapsed_s: float) -> tuple[float | None, float | None]:
@@ -62,7 +66,7 @@ class MachineTotals:
         except NoReadingError:
             cpu = None
         self._before = now
-        memory = Memory().parse(None, Memory().read(), elapsed_s)
+        memory = self._memory.parse(None, self._memory.read(), elapsed_s)
         return cpu.usage if cpu else None, memory.usage if memory else None
 
 
@@ -117,7 +121,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     alive = partial(notify, environ, "WATCHDOG=1") if "WATCHDOG_USEC" in environ else lambda: None
     reporter = None
     if settings.instances:
-        meter = Meter(settings.found, MachineTotals().read, sampler.counts.instance_troubles)
+        meter = Meter(settings.found, MachineTotals(Memory.configured(settings)).read, sampler.counts.instance_troubles)
         reporter = Reporter(meter, settings.instances_interval_s, sampler.counts)
     run(sampler, Clock(stop), emit, settings.facts_interval_s, alive, reporter)
     notify(environ, "STOPPING=1")

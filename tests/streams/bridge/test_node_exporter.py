@@ -186,9 +186,20 @@ def test_a_target_with_a_password_is_refused(name, given):
     assert "secret@" not in str(error.value) and "user:" not in str(error.value), name
 
 
-def test_prometheus_with_a_password_is_refused():
-    with pytest.raises(ValueError, match="no part of a URL") as error:
-        BridgeSettings(prometheus="http://user:secret@prometheus:9090")
+@pytest.mark.parametrize(
+    ("argv", "why"),
+    [
+        ("--prometheus http://user:secret@prometheus:9090", "no part of a URL"),
+        ("--prometheus prometheus:9090", "expected http://HOST:PORT"),
+        ("--prometheus http://p:9090 --target db1", "goes without --target"),
+        ("--target db1 --scrape-username u", "WINDWARD_SCRAPE_PASSWORD, or the same with _FILE"),
+        ("--targets-file /nowhere", "targets_file: /nowhere: "),
+        ("", "which node_exporters"),
+    ],
+)
+def test_what_cannot_be_scraped_is_refused_at_the_start(argv, why):
+    with pytest.raises(SettingsError, match=why) as error:
+        main(["node-exporter", *argv.split()], {})
     assert "secret@" not in str(error.value)
 
 
