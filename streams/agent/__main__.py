@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from schemas.messages.sample import Message, Sample, encode
@@ -16,6 +17,7 @@ from schemas.process.signals import Stop
 from schemas.process.version import product_version
 from streams.agent.collectors import COLLECTORS
 from streams.agent.collectors.cpu import Cpu, CpuTimes
+from streams.agent.collectors.disk import Disk
 from streams.agent.collectors.memory import Memory
 from streams.agent.identity import Identity, read_identity
 from streams.agent.instances.meter import Meter
@@ -121,7 +123,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     alive = partial(notify, environ, "WATCHDOG=1") if "WATCHDOG_USEC" in environ else lambda: None
     reporter = None
     if settings.instances:
-        meter = Meter(settings.found, MachineTotals(Memory.configured(settings)).read, sampler.counts.instance_troubles)
+        found = replace(settings.found, disk_exclude=Disk.configured(settings).exclude)
+        meter = Meter(found, MachineTotals(Memory.configured(settings)).read, sampler.counts.instance_troubles)
         reporter = Reporter(meter, settings.instances_interval_s, sampler.counts)
     run(sampler, Clock(stop), emit, settings.facts_interval_s, alive, reporter)
     notify(environ, "STOPPING=1")

@@ -51,13 +51,14 @@ def parse_traffic(text: str) -> tuple[int, int]:
     return received, sent
 
 
-def read_disks(root: Path) -> dict[str, DiskLine]:
-    """Return the physical disks below a file system's root; none where they cannot be read."""
+def read_disks(root: Path, exclude: re.Pattern[str] | None = None) -> dict[str, DiskLine]:
+    """Return the physical disks below a file system's root that count; none where they cannot be read."""
     try:
         text = (root / "proc/diskstats").read_text()
     except OSError:
         return {}
-    return {disk.device: disk for disk in parse_disks(text) if is_physical(root / "sys/block", disk.name)}
+    counted = (disk for disk in parse_disks(text) if not (exclude and exclude.fullmatch(disk.name)))
+    return {disk.device: disk for disk in counted if is_physical(root / "sys/block", disk.name)}
 
 
 TROUBLES = ("vanished", "reset", "unreadable", "left-out")
@@ -79,6 +80,8 @@ class Found:
     """Whether pods alone are instances, among the other control groups."""
     finders: tuple[Finder, ...] = ()
     """What finds main processes, in their order."""
+    disk_exclude: re.Pattern[str] | None = None
+    """Disks that do not count."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,8 @@ class Meter:
             self._troubles["left-out"] += len(over)
             instances = {name: instances[name] for name in list(instances)[:INSTANCES_MAX]}
         cpu, memory = self._totals(elapsed_s)
-        return Moment(instances, cpu, memory, read_disks(self._found.root) if instances else {})
+        disks = read_disks(self._found.root, self._found.disk_exclude) if instances else {}
+        return Moment(instances, cpu, memory, disks)
 
     def between(self, before: Moment, now: Moment, elapsed_s: float) -> Measured:
         """Return the usage of the instances in ``now`` between two moments; with `system` it sums to the machine's."""

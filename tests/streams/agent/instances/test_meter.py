@@ -57,6 +57,19 @@ def test_instances_and_what_belongs_to_none(tree):
     assert machine.troubles == Counter(vanished=0)
 
 
+def test_a_disk_that_is_excluded_is_no_busiest_one(tree):
+    """As in the samples of the machine: a backup's disk is busy for the whole time."""
+    tree.disk("sda", "8:0", 0, 0)
+    tree.disk("sdb", "8:16", 0, 0)
+    tree.group(A, io="8:0 rbytes=0 wbytes=0\n")
+    machine = Machine(tree, disk_exclude=re.compile("sdb"))
+    tree.group(A, io="8:0 rbytes=512 wbytes=0\n8:16 rbytes=512 wbytes=0\n")
+    tree.disk("sda", "8:0", 2, 1000)
+    tree.disk("sdb", "8:16", 1, 10_000)
+    measured = machine.after()
+    assert (measured.entries["redis-a"].disk, measured.system.disk) == (0.05, 0.05)
+
+
 def test_a_new_instance_leaves_the_system_unknown(tree):
     """Its CPU is in the machine's and not known: the rest would be made up."""
     tree.group(A, cpu_s=5)
