@@ -20,8 +20,8 @@ from scorer.ledger.view.slots import MOST, Leavers, Slots, left_behind
 GONE = -1
 """In a `Change` in place of the slot: an instance left the machine."""
 
-CHANGES_MAX = 100_000
-"""At most so many changes are remembered."""
+CHANGES_MAX = 20_000
+"""At most so many changes are remembered: 540 bytes each where instances have labels, ports and clusters."""
 
 HALF_LIFE_S = 600.0
 """After so long a failed start counts half."""
@@ -209,8 +209,9 @@ class LedgerView:
     def _note(self, machine: str, slot: int, facets: frozenset[Facet]) -> None:
         self._changes.append((machine, slot, facets))
         if len(self._changes) > CHANGES_MAX:
-            self._forgotten += len(self._changes)
-            self._changes.clear()
+            older = len(self._changes) // 2  # whoever has read the newer half goes on from there
+            self._forgotten += older
+            del self._changes[:older]
 
     # ---- reading: instances
 

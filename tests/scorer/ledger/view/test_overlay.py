@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import Instance, Moving, copy_with
+from scorer.ledger.view import view
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.residents import Residents
 from scorer.ledger.view.view import LedgerView
@@ -79,6 +80,16 @@ def test_changes_are_those_proposed():
     overlay.propose(instance(3, "c"))
     assert [machine for machine, *_ in overlay.changes] == ["c"]
     assert overlay.position == ledger.position + 1
+
+
+def test_the_newest_changes_are_remembered(monkeypatch):
+    """A reader of each change never begins anew; one that is far behind is told that some are forgotten."""
+    monkeypatch.setattr(view, "CHANGES_MAX", 4)
+    ledger = LedgerView()
+    for number in range(20):
+        ledger.apply(instance(number, f"m{number}"))
+        assert [machine for machine, *_ in ledger.changes_since(ledger.position - 1)] == [f"m{number}"]
+    assert ledger.changes_since(0) is None
 
 
 def test_what_is_withdrawn_was_never_there():
