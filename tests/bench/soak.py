@@ -65,14 +65,14 @@ def soak(messages, machines, folder):
     """Return by process the messages folded and the memory then, MB."""
     names, noted = Names("soak"), dict[str, tuple[list[float], list[float]]]()
     with LocalBroker() as broker, LocalValkey(directory=folder / "valkey") as valkey:
-        pipeline = Pipeline(broker, valkey.url, names, folder, partitions=8)
+        pipeline, ahead = (Pipeline(broker, valkey.url, names, folder, partitions=8) for _ in range(2))
         worker = pipeline.start_worker()
         readers = [reader(name, valkey.url, names, folder) for name in ("scorer", "exporter")]
         ended = threading.Event()
         publisher = threading.Thread(
             target=publish_slots,
             args=(broker.address, names.prefix, machines, messages),
-            kwargs={"may_go_on": lambda sent: ended.is_set() or sent - pipeline.folded() < BACKLOG_MAX},
+            kwargs={"may_go_on": lambda sent: ended.is_set() or sent - ahead.folded() < BACKLOG_MAX},
             daemon=True,
         )
         publisher.start()
@@ -96,6 +96,8 @@ def soak(messages, machines, folder):
             for process in readers:
                 process.kill()
             pipeline.close()
+            publisher.join()
+            ahead.close()
             server.close()
     return noted
 

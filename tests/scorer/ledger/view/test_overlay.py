@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import Instance, Moving, copy_with
-from scorer.ledger.view import view
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.residents import Residents
 from scorer.ledger.view.view import LedgerView
@@ -84,7 +83,7 @@ def test_changes_are_those_proposed():
 
 def test_the_newest_changes_are_remembered(monkeypatch):
     """A reader of each change never begins anew; one that is far behind is told that some are forgotten."""
-    monkeypatch.setattr(view, "CHANGES_MAX", 4)
+    monkeypatch.setattr("scorer.ledger.view.view.CHANGES_MAX", 4)
     ledger = LedgerView()
     for number in range(20):
         ledger.apply(instance(number, f"m{number}"))
