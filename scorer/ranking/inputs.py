@@ -87,13 +87,14 @@ class Tables:
         """Compute the whole tables that a profile needs for a new snapshot, in steps; not on the decisions' thread."""
         for load_model in profile.load_models:
             model = model_of(load_model, snapshot)
-            table, basis = self._tables.get(model.key), self._basis(snapshot, model, profile, now_s)
-            own = table is not None and table.residents.ledger is ledger
-            if table is not None and own and table.may_follow(snapshot, basis):
+            basis = self._basis(snapshot, model, profile, now_s)
+            there = [self._tables.get(model.key), self._prepared.get(model.key)]
+            own = [one for one in there if one is not None and one.residents.ledger is ledger]
+            if any(one.changed(snapshot, basis) is not None for one in own):
                 continue
-            alike = own and table is not None and table.residents.roster is snapshot.roster
-            residents = table.residents if table is not None and alike else Residents(ledger, snapshot.roster)
-            made = Table(model, snapshot, residents, basis)
+            residents = next((one.residents for one in own if one.residents.roster is snapshot.roster), None)
+            needs = basis.needs.union(*(one.needs for one in own))
+            made = Table(model, snapshot, residents or Residents(ledger, snapshot.roster), basis._replace(needs=needs))
             yield from made.steps()
             self._prepared[model.key] = made
 

@@ -148,10 +148,7 @@ class Table:
     def follow(self, snapshot: Snapshot, basis: Basis) -> bool:
         """Update the rows from a snapshot and the ledger; return False where the table must be computed anew."""
         before, ledger = self.snapshot, self.residents.ledger
-        if not self.may_follow(snapshot, basis):
-            return False
-        changed = snapshot.changed_since(before) if snapshot is not before else np.zeros(0, np.int64)
-        changes = ledger.changes_since(self.position)
+        changed, changes = self.changed(snapshot, basis), ledger.changes_since(self.position)
         if changed is None or changes is None or FEW_PART * (changed.size + len(changes)) > self.rows.size + 256:
             return False
         index = self.residents.roster.index
@@ -170,17 +167,20 @@ class Table:
             self._add_up()
         return True
 
-    def may_follow(self, snapshot: Snapshot, basis: Basis) -> bool:
-        """Return whether everything that all rows depend on is unchanged."""
+    def changed(self, snapshot: Snapshot, basis: Basis) -> Integers | None:
+        """Return the machines whose data changed; None where the table must be computed anew."""
         before = self.snapshot
-        return bool(
+        if not (
             basis.needs <= self.needs
             and (basis.estimate is self.estimate or basis.estimate.key == self.estimate.key)
             and (basis.days is self.days or (basis.days == self.days).all())
             and snapshot.shape == before.shape
             and (snapshot.usages is before.usages or not (snapshot.usages or before.usages))
             and (snapshot.predicted is before.predicted or "classes" not in self.needs)
-        )
+        ):
+            return None
+        found = snapshot.changed_since(before)
+        return None if found is None or FEW_PART * found.size > self.rows.size + 256 else found
 
     def _fill(self, part: Snapshot, at: slice | Integers) -> None:
         """Write a snapshot's figures into rows; ``part`` has these machines alone."""

@@ -24,7 +24,7 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.view.residents import Residents
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.metrics import Metrics
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, Tables
 from scorer.ranking.kernel.binding import make_rows
 from scorer.ranking.profiles.catalogue import Profiles
 from scorer.ranking.profiles.profile_file import parse_profile
@@ -256,3 +256,14 @@ def test_a_scorer_ranks_while_its_other_thread_makes_rows():
 
     refresh()
     together(answer, refresh)
+
+
+def test_a_flush_of_the_whole_fleet_is_prepared():
+    """The next decision takes over its rows; it follows a flush of few machines itself."""
+    tables, ledger, snapshot = Tables(), LedgerView([]), None
+    for turn, whole in ((0, True), (1, False), (11, True), (12, False)):
+        snapshot = build_snapshot([table_of(NAMES, turn)], {}, {}, previous=snapshot)
+        steps = list(tables.prepare(snapshot, ledger, PROFILE, NOW_S))
+        made = [*tables._prepared.values()]
+        used = rank(ASKED, RankingInputs(snapshot, ledger, PROFILE, NOW_S, tables)).machines.table
+        assert (bool(steps), used in made) == (whole, whole), turn
