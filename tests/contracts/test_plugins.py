@@ -54,13 +54,8 @@ def machine(number):
     """Return one of a varied lot: idle, busy, overfull, warming, stale, silent, cordoned, tainted, of no capacity."""
     odd = number % 11
     usage = {
-        "cpu": {
-            "mean": 1.5 * odd,
-            "std": 0.3 * odd,
-            "p95": 2.0 * odd,
-            "max": 2.2 * odd,
-            "coverage": 0.3 if odd == 4 else 1,
-        },
+        "cpu": {"mean": 1.5 * odd, "std": 0.3 * odd, "p95": 2.0 * odd, "max": 2.2 * odd}
+        | ({"coverage": 0.3} if odd == 4 else {}),
         "memory": {"mean": 10e9 * odd, "std": 1e9},
         "nic": {"mean": 1e7 * odd, "std": 1e6},
     }

@@ -7,6 +7,7 @@ import pytest
 
 from scorer import plugins
 from tests.ops.replay.worlds.test_workload_file import folder as workload
+from tests.scorer.ranking.profiles.test_third_party import install
 from tests.support.in_process import run_command
 
 FAILING = """
@@ -19,19 +20,12 @@ class Broken:
     def __call__(self, request, machines):
         return 1 / 0
 """
-PROFILE = """
-[[filters]]
-use = "fits"
-classes = { batch = ["batch", "free"] }
-
-[[filters]]
-use = "broken"
-"""
+PROFILE = '[[filters]]\nuse = "fits"\nclasses = { batch = ["batch", "free"] }\n[[filters]]\nuse = "broken"\n'
 FLEET = {
     "machines": [{"name": name, "capacity": {"cpu": 16}, "usage": {"cpu": cpu}} for name, cpu in (("a", 15), ("b", 1))],
     "instances": [
-        {"id": f"i{number}", "machine": "a", "cpu": 4, "usage": {"cpu": 5}, "priority_class": "batch", "state": state}
-        for number, state in enumerate(["confirmed"] * 3)
+        {"id": f"i{number}", "machine": "a", "cpu": 4, "usage": {"cpu": 5}, "priority_class": "batch"}
+        for number in range(3)
     ],
 }
 SAID = "INTERNAL: filter broken failed: ZeroDivisionError: division by zero"
@@ -39,11 +33,7 @@ SAID = "INTERNAL: filter broken failed: ZeroDivisionError: division by zero"
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    (tmp_path / "your_package.py").write_text(FAILING)
-    about = tmp_path / "your_package-1.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: your-package\nVersion: 1\n")
-    (about / "entry_points.txt").write_text("[windward.filters]\nbroken = your_package:Broken\n")
+    install(tmp_path, FAILING, "[windward.filters]", "broken = your_package:Broken")
     (tmp_path / "mine.toml").write_text(PROFILE)
     (tmp_path / "fleet.json").write_text(json.dumps(FLEET))
     (tmp_path / "wanted.jsonl").write_text('{"id": "new", "cpu": 1}\n')
@@ -65,9 +55,7 @@ def folder(tmp_path, monkeypatch):
         pytest.param(("drain", "--consolidate", "1"), 1, id="consolidate"),
         pytest.param(("rebalance",), 1, id="rebalance"),
         pytest.param(
-            ("rebalance", "--rule", "thresholds", "--high", "cpu=65", "--low", "cpu=45"),
-            1,
-            id="rebalance by thresholds",
+            ("rebalance", "--rule", "thresholds", "--high", "cpu=65", "--low", "cpu=45"), 1, id="by thresholds"
         ),
         pytest.param(("drain", "--evict"), 1, id="evict"),
     ],

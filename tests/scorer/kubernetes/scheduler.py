@@ -9,13 +9,14 @@ from collections import Counter
 
 def refusals(pod, node, there, nodes, pods):
     """Return why a pod may not come to a node: ``there`` has the node's pods, ``pods`` all others of the cluster."""
+    hard = [one for one in node["spec"].get("taints", ()) if one["effect"] in ("NoSchedule", "NoExecute")]
     return [
         name
         for name, refused in (
             ("NodeUnschedulable", _unschedulable(pod, node)),
             ("NodeAffinity", not _accepts(pod["spec"], node)),
-            ("TaintToleration", any(_hard(taint) and not _tolerates(pod, taint) for taint in _taints(node))),
-            ("NodePorts", _clash(pod, there)),
+            ("TaintToleration", any(not _tolerates(pod, taint) for taint in hard)),
+            ("NodePorts", any(_ports(pod) & _ports(one) for one in there)),
             ("NodeResourcesFit", _too_much(pod, node, there)),
             ("InterPodAffinity", _near_wrong(pod, node, nodes, pods)),
         )
@@ -41,14 +42,6 @@ def moves_at_all(pod):
 def _unschedulable(pod, node):
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     return bool(node["spec"].get("unschedulable")) and not _tolerates(pod, taint)
-
-
-def _taints(node):
-    return node["spec"].get("taints", ())
-
-
-def _hard(taint):
-    return taint["effect"] in ("NoSchedule", "NoExecute")
 
 
 def _tolerates(pod, taint):
@@ -102,10 +95,6 @@ def _ports(pod):
     network = spec.get("hostNetwork", False)
     of_host = ((one, one.get("hostPort") or (one["containerPort"] if network else 0)) for one in given)
     return {(one.get("protocol", "TCP"), port) for one, port in of_host if port}
-
-
-def _clash(pod, there):
-    return any(_ports(pod) & _ports(one) for one in there)
 
 
 def _requests(pod):

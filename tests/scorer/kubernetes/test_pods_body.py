@@ -170,11 +170,8 @@ def node(body):
     ("what", "body", "wanted"),
     [
         ("nothing is said", {}, OperatorFacts(labels=LABELS)),
-        (
-            "its own label does not win",
-            {"metadata": {"labels": {"zone": "a", "kubernetes": "mine"}}},
-            OperatorFacts(labels={"zone": "a", "kubernetes": "east"}),
-        ),
+        ("its own label does not win", {"metadata": {"labels": {"zone": "a", "kubernetes": "mine"}}},
+         OperatorFacts(labels={"zone": "a", "kubernetes": "east"})),
         ("cordoned", {"spec": {"unschedulable": True}}, OperatorFacts(labels=LABELS, cordon=True)),
         (
             "taints",
@@ -195,11 +192,7 @@ def node(body):
             {"metadata": {"labels": {"kubernetes-pods": "9"}}, "status": {"allocatable": {"pods": "110"}}},
             OperatorFacts(labels=LABELS | {"kubernetes-pods": "110"}),
         ),
-        (
-            "allocatable alone",
-            {"status": {"allocatable": {"cpu": "4"}}},
-            OperatorFacts(labels=LABELS),
-        ),
+        ("allocatable alone", {"status": {"allocatable": {"cpu": "4"}}}, OperatorFacts(labels=LABELS)),
     ],
 )  # fmt: skip
 def test_rules(what, body, wanted):

@@ -17,13 +17,8 @@ def pod(uid="a", node="n1", phase="Running", cpu="1", **metadata):
 
 
 def _pod(spec, status, uid="a", **metadata):
-    about = {
-        "name": f"pod-{uid}",
-        "namespace": "shop",
-        "uid": uid,
-        "resourceVersion": "1",
-        "managedFields": [{}],
-    } | metadata
+    about = {"name": f"pod-{uid}", "namespace": "shop", "uid": uid, "resourceVersion": "1"}
+    about |= {"managedFields": [{}]} | metadata
     body = {"kind": "Pod", "apiVersion": "v1", "metadata": about, "spec": {"containers": []} | spec, "status": status}
     return read_pod(msgspec.json.encode(body))
 

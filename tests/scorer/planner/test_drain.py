@@ -17,14 +17,8 @@ from tests.scorer.rpc.test_results import Scorer
 
 @pytest.fixture
 def scorer():
-    scorer = Scorer(
-        fleet(
-            *(
-                machine(name, usage={"cpu": 1, "memory": 5}, labels={"rack": name[0]})
-                for name in ("a1", "a2", "b1", "b2")
-            )
-        )
-    )
+    names, usage = ("a1", "a2", "b1", "b2"), {"cpu": 1, "memory": 5}
+    scorer = Scorer(fleet(*(machine(name, usage=usage, labels={"rack": name[0]}) for name in names)))
     for number in range(6):
         scorer.ask("place", id=f"i{number}", cpu=0.5 + number % 2 / 4, memory=1, machine="a1")
         scorer.ask("confirm", id=f"i{number}")

@@ -21,6 +21,9 @@ def far(**limit):
     return {"instances": {"cluster": "shop"}, "topology": "rack", **limit}
 
 
+BY_MACHINE = {**far(), "topology": "machine"}
+
+
 def broken(*instances, **racks):
     """Return what is broken: rule, domain, count, most, since, why."""
     machines = [machine(name, labels={"rack": rack} if rack else {}) for name, rack in {**RACK, **racks}.items()]
@@ -58,12 +61,7 @@ def members(on, rule=None, **more):
         (far(share=0.5), "a b c", {}, []),
         (far(share=0.5), "a b b c", {}, [("cluster=shop by rack: share 0.5", "1", 3, 2, 102, "left")]),
         (far(), "c d a b", {"a": "", "b": ""}, [("cluster=shop by rack: others 0", "2", 2, 1, 101, "relabel")]),
-        (
-            {**far(), "topology": "machine"},
-            "a a",
-            {},
-            [("cluster=shop by machine: others 0", "a", 2, 1, 101, "relabel")],
-        ),
+        (BY_MACHINE, "a a", {}, [("cluster=shop by machine: others 0", "a", 2, 1, 101, "relabel")]),
     ],
 )
 def test_what_is_broken(rule, on, racks, expected):

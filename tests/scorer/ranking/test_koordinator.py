@@ -231,13 +231,14 @@ def in_units(found):
     return {key: None if found[name] is None else round(found[name] * unit) for key, (name, unit) in UNITS.items()}
 
 
+ROUNDED = {"missing": "estimates", "rounding": True}
 NOTHING = {"expected": {"cpu": 0, "memory": 0}}
 """A request that is expected to use nothing, so that what is there already stands alone."""
 
 
 def compared(row, groups, **usage):
     """Return which load the filter sees on a machine of one core and one byte with a row's pods and reports."""
-    of_filter = {"use": "usage_threshold", "missing": "estimates", "rounding": True, **groups}
+    of_filter = {"use": "usage_threshold", **ROUNDED, **groups}
     inputs = row["inputs"]
     said = {"system": {"cpu": 0.0, "memory": 0.0} | amounts(inputs["metric"].get("system_usage") or {})}
     offline = fleet(machine(cpu=1, memory=1, **said, **usage), instances=placed(inputs["assigned"], inputs["metric"]))
@@ -327,7 +328,7 @@ KOORDINATOR_OLD = {"usage": {"cpu": 9, "memory": 9}, "age_s": 200}
 @pytest.mark.parametrize("rounding", [True, False])
 def test_zeros_switch_a_group_and_those_behind_it_off(name, settings, operator, passes, rounding):
     """The first group that is given decides, even if it says nothing: then not even old data is looked at."""
-    more = {"expiration_s": 180.0, "missing": "estimates", "rounding": True} if rounding else {}
+    more = {"expiration_s": 180.0, **ROUNDED} if rounding else {}
     plugin = UsageThreshold(**{"thresholds": {"cpu": 0.65}, "instead": True, **settings, **more})
     assert allowed(plugin, fleet(machine(**KOORDINATOR_OLD, operator=operator))) == {"m": passes}
 
@@ -360,12 +361,7 @@ def test_what_counts_where_a_percentile_is_missing():
 def test_whole_percents_are_rounded_as_the_peer_rounds_them(name, used, passes):
     """The quotient of whole millicores or bytes, times 100, in floats: 29 of 200 are 14 % of cpu."""
     offline = fleet(machine(cpu="200m", memory="512Gi", usage={"cpu": 0, "memory": 0, **used}))
-    of_filter = {
-        "use": "usage_threshold",
-        "thresholds": {"cpu": 0.14, "memory": 0.95},
-        "missing": "estimates",
-        "rounding": True,
-    }
+    of_filter = {"use": "usage_threshold", "thresholds": {"cpu": 0.14, "memory": 0.95}, **ROUNDED}
     assert verdicts(offline, of_filter, credits="none")["m"]["allowed"] is passes
 
 
@@ -373,14 +369,9 @@ def test_a_machine_that_does_not_report_a_resource_has_no_percentile_of_it_eithe
     """Estimates count where a percentile is missing, not where everything is: the machine passes, and scores 0."""
     busy = [{"id": "i", "machine": "m", "cpu": 9, "memory": 90}]
     offline = fleet(machine(usage={"nic": 1}), instances=busy)
-    of_filter = {
-        "use": "usage_threshold",
-        "percentile_thresholds": {"cpu": 0.5},
-        "missing": "estimates",
-        "rounding": True,
-    }
+    of_filter = {"use": "usage_threshold", "percentile_thresholds": {"cpu": 0.5}, **ROUNDED}
     assert verdicts(offline, of_filter)["m"]["allowed"]
-    score = {"use": "load_aware", "statistic": "p95", "missing": "estimates", "rounding": True}
+    score = {"use": "load_aware", "statistic": "p95", **ROUNDED}
     assert raw_scores(offline, score) == {"m": 0}
 
 

@@ -120,21 +120,12 @@ def test_an_allocation_score_tells_the_shares_it_went_by(kind):
 
 
 def seed_machines(inputs):
-    return fleet(
-        *(
-            machine(m["name"], m["capacity"]["cpu_millicores"] / 1000, m["capacity"]["memory_bytes"])
-            for m in inputs["machines"]
-        ),
-        instances=[
-            {
-                "id": m["name"],
-                "machine": m["name"],
-                "cpu": m["requested"]["cpu_millicores"] / 1000,
-                "memory": m["requested"]["memory_bytes"],
-            }
-            for m in inputs["machines"]
-        ],
-    )
+    def amounts_of(said):
+        return {"cpu": said["cpu_millicores"] / 1000, "memory": said["memory_bytes"]}
+
+    machines = [machine(m["name"], **amounts_of(m["capacity"])) for m in inputs["machines"]]
+    there = [{"id": m["name"], "machine": m["name"], **amounts_of(m["requested"])} for m in inputs["machines"]]
+    return fleet(*machines, instances=there)
 
 
 @pytest.mark.parametrize(

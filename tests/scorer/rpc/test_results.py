@@ -175,15 +175,6 @@ def keys(value):
     return [keys(one) for one in value] if isinstance(value, list) else None
 
 
-def test_a_repeated_place_has_the_keys_of_the_first():
-    scorer = Scorer()
-    first, again = scorer.ask("place", id="i", cpu=1), scorer.ask("place", id="i", cpu=1)
-    assert list(first) == list(again)
-    assert again["repeated"] == 1
-    assert (again["profile"], again["score"], again["candidates"]) == ("windward", None, [])
-    assert again["machine"] == first["machine"]
-
-
 def test_a_repeated_count_has_the_ids_of_the_first():
     scorer = Scorer()
     asked = {"first_id": "1ksdg00000000y", "cpu": 1, "count": 3}

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from schemas.process.settings import SettingsError
 from scorer.commands.planning.capacity import main
 from tests.scorer.fleets import machine
 
@@ -84,21 +83,6 @@ def test_a_lost_zone_holds_up_no_skew(capsys, file):
 
 def test_none_fits(capsys, file):
     assert run(capsys, file, "--cpu", "100", code=3).startswith("0 more fit")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--if-lost", "zone=z"], "if_lost: no machine has the label zone=z"),
-        (["--if-lost", "zone=a,rack=b"], "if_lost: expected one LABEL=VALUE, got 2"),
-        (["--cpu", "lots"], "cpu: 'lots' is not an amount"),
-        (["--profile", "none"], "profile: no profile 'none'"),
-    ],
-)
-def test_wrong_usage_is_one_line(file, words, message):
-    with pytest.raises(SettingsError) as error:
-        main(["--fleet-file", file, *words], {})
-    assert message in str(error.value)
 
 
 def test_sizes_that_differ_in_another_resource_are_told_apart(capsys, tmp_path):

@@ -3,9 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
-from schemas.process.settings import SettingsError
 from scorer.commands.planning.drain import main
 from tests.scorer.fleets import machine
 
@@ -68,22 +65,3 @@ def test_the_machines_that_are_the_cheapest_to_empty(capsys, tmp_path):
 def test_a_name_that_is_none(capsys):
     assert main(["--fleet-file", FILE, "a11"], {}) == 1
     assert "no machine 'a11'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "drain which machines?"),
-        (["a1", "--consolidate", "1"], "consolidate: chooses the machines itself"),
-        (["*"], "'*' would drain every machine"),
-        (["a1", "--undo"], "fleet_file: a file is only planned on"),
-        (["a1", "--apply"], "fleet_file: a file is only planned on"),
-        (["a1", "--wait"], "fleet_file: a file is only planned on"),
-        (["a1", "--profile", "none"], "profile: no profile 'none'"),
-        (["--selector", "= ="], "selector: cannot read"),
-    ],
-)
-def test_wrong_usage_is_one_line(words, message):
-    with pytest.raises(SettingsError) as error:
-        main(["--fleet-file", FILE, *words], {})
-    assert message in str(error.value)

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from schemas.process.settings import SettingsError
 from scorer.commands.planning.plan import main, undone, undone_words
 from scorer.planning.wanted import requests
 from scorer.planning.wanted.requests import InvalidWanted, read_text, read_wanted
@@ -49,20 +48,6 @@ def test_exit_codes(capsys, tmp_path):
     assert main([str(tmp_path / "none"), "--fleet-file", FLEET], {}) == 255
     assert main([str(file), "--fleet-file", str(tmp_path / "none")], {}) == 255
     assert main([str(file), "--fleet-file", FLEET, "--profile", "none"], {}) == 255
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--apply", "--fleet-file", FLEET], "apply: a file is only planned on"),
-        (["--prune-labels", "a=b"], "prune_labels: goes with --prune"),
-        (["--apply", "--profile", "mine.toml"], "profile: --apply needs a profile of the scorer"),
-    ],
-)
-def test_wrong_usage_is_one_line(words, message):
-    with pytest.raises(SettingsError) as error:
-        main(["file", *words], {})
-    assert message in str(error.value)
 
 
 def test_what_cannot_be_undone_is_told():

@@ -115,28 +115,6 @@ def test_nothing_to_do(capsys):
     assert run(capsys, "--gain-min", "1").startswith("nothing is worth a move (3 machines, 3 instances")
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--rule", "thresholds"], 'high: rule "thresholds" needs high and low'),
-        (["--rule", "repair", "--high", "cpu=65"], 'high: rule "repair" knows no thresholds'),
-        (["--prod-high", "cpu=65"], 'prod_high: prod_high and prod_low are of rule "thresholds"'),
-        (["--classes", "gold"], "classes: no class 'gold'; there are prod, mid"),
-        (["--apply"], "apply: the machines of a file cannot be reserved"),
-        ([*THRESHOLDS[:2], "--high", "cup=65", "--low", "cpu=1"], "high: no resource 'cup'; there are cpu, memory"),
-        ([*THRESHOLDS[:2], "--high", "cpu=65", "--low", "memory=1"], "high: high and low name the same resources"),
-        ([*THRESHOLDS[:2], "--high", "cpu=650", "--low", "cpu=1"], "high.cpu: expected a percentage from 0 to 100"),
-        (["--profile", "none"], "profile: no profile 'none'"),
-        (["--fleet-file", "nothing.json"], "nothing.json"),
-    ],
-)
-def test_wrong_usage_is_one_line(words, message):
-    with pytest.raises(SettingsError) as error:
-        main(["--fleet-file", FILE, *words], {})
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
-
-
 def test_a_planner_is_asked_with_the_flags_that_are_given(capsys, monkeypatch):
     scorer, asked = RpcScorer(hot_and_cold()), list[dict[str, Any]]()
 

@@ -14,12 +14,8 @@ from tests.scorer.fleets import fleet, machine
 
 FLEET = {
     "machines": [
-        {
-            "name": "a",
-            "capacity": {"cpu": 64, "memory": "256G"},
-            "usage": {"cpu": {"mean": 40, "std": 4}, "memory": "100G"},
-        },
-        {"name": "b", "capacity": {"cpu": 64, "memory": "256G"}, "usage": {"cpu": 10, "memory": "100G"}},
+        machine("a", 64, "256G", usage={"cpu": {"mean": 40, "std": 4}, "memory": "100G"}),
+        machine("b", 64, "256G", usage={"cpu": 10, "memory": "100G"}),
     ]
 }
 
@@ -84,6 +80,10 @@ def test_a_wrong_query_is_one_line_that_names_the_field(files, query, message):
     assert message in str(caught.value)
 
 
+def having(entry):
+    return {"machines": [machine("m")], "instances": [{"id": "i", "machine": "m"} | entry]}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -96,6 +96,20 @@ def test_a_wrong_query_is_one_line_that_names_the_field(files, query, message):
         ({"machines": [], "instances": [{"id": "i", "machine": "a", "cpu": "x"}]}, "instances[i].cpu: 'x'"),
         ({"machines": [], "operator": {"a": {"share": {"cpu": 2}}}}, "operator of a: share"),
         ({}, "'machines' is missing"),
+        (having({"usage": 3}), "instances[i].usage: expected an object"),
+        (having({"usage": {"tape": 3}}), "instances[i].usage: no resource 'tape'"),
+        (having({"usage": {"cpu": "much"}}), "instances[i].usage.cpu: "),
+        (having({"usage": {"cpu": [1]}}), "instances[i].usage.cpu: "),
+        (having({"usage": {"cpu": -1}}), "instances[i].usage.cpu: "),
+        (having({"usage": {"cpu": 1e300}}), "instances[i].usage.cpu: expected 0 to 1e+16"),
+        (having({"usage": {"cpu": 1}, "usage_age_s": "x"}), "instances[i].usage_age_s: expected a number, got text"),
+        (
+            having({"usage": {"cpu": 1}, "usage_since_s": -1}),
+            "instances[i].usage_since_s: expected a number of 0",
+        ),
+        (having({"usage": {"cpu": 1}, "machine": "a\nb"}), "instances[i].machine: expected a machine's name"),
+        ({"machines": [machine("m", system={"tape": 1})]}, "m.system: no resource 'tape'"),
+        ({"machines": [machine("a\nb", usage={"cpu": 1})]}, "more than one line"),
     ],
 )
 def test_a_wrong_fleet_names_machine_and_field(change, message):
@@ -144,30 +158,3 @@ def test_usage_of_instances_and_systems():
     systems = [offline.snapshot.usages.find(name, "") for name in "ab"]
     assert [one.recent for one in systems if one] == [{}, {"memory": 2e9}]
     assert not fleet(machine(usage={"cpu": 9})).snapshot.usages
-
-
-@pytest.mark.parametrize(
-    ("entry", "said"),
-    [
-        ({"usage": 3}, "instances[i].usage: expected an object"),
-        ({"usage": {"tape": 3}}, "instances[i].usage: no resource 'tape'"),
-        ({"usage": {"cpu": "much"}}, "instances[i].usage.cpu: "),
-        ({"usage": {"cpu": [1]}}, "instances[i].usage.cpu: "),
-        ({"usage": {"cpu": -1}}, "instances[i].usage.cpu: "),
-        ({"usage": {"cpu": 1e300}}, "instances[i].usage.cpu: expected 0 to 1e+16"),
-        ({"usage": {"cpu": 1}, "usage_age_s": "x"}, "instances[i].usage_age_s: expected a number, got text"),
-        ({"usage": {"cpu": 1}, "usage_since_s": -1}, "instances[i].usage_since_s: expected a number of 0 or more"),
-        ({"usage": {"cpu": 1}, "machine": "a\nb"}, "instances[i].machine: expected a machine's name"),
-    ],
-)
-def test_what_cannot_be_usage_is_named(entry, said):
-    with pytest.raises(InvalidFleet) as error:
-        read_fleet({"machines": [machine("m")], "instances": [{"id": "i", "machine": "m"} | entry]})
-    assert str(error.value).startswith(said)
-
-
-def test_a_machines_system_and_name_are_checked_too():
-    with pytest.raises(InvalidFleet, match=r"^m\.system: no resource 'tape'"):
-        read_fleet({"machines": [machine("m", system={"tape": 1})]})
-    with pytest.raises(InvalidFleet, match="more than one line"):
-        read_fleet({"machines": [machine("a\nb", usage={"cpu": 1})]})

@@ -41,18 +41,18 @@ def test_what_is_given_is_sent_and_nothing_else(flags, params):
     assert sent(*flags) == params
 
 
+BY_RACK = ("--apart-by", "rack")
+
+
 @pytest.mark.parametrize(
     ("flags", "rules"),
     [
         (["--apart"], [{"topology": "machine"}]),
         (["--apart", "--at-most", "2"], [{"topology": "machine", "others": 1}]),
-        (["--apart-by", "rack", "--at-most", "1"], [{"topology": "rack"}]),
-        (
-            ["--apart", "--apart-by", "rack", "--at-most", "3"],
-            [{"topology": "machine"}, {"topology": "rack", "others": 2}],
-        ),
-        (["--apart-by", "rack", "--share", "0.5"], [{"topology": "rack", "share": 0.5}]),
-        (["--apart-by", "rack", "--skew", "1"], [{"topology": "rack", "skew": 1}]),
+        ([*BY_RACK, "--at-most", "1"], [{"topology": "rack"}]),
+        (["--apart", *BY_RACK, "--at-most", "3"], [{"topology": "machine"}, {"topology": "rack", "others": 2}]),
+        ([*BY_RACK, "--share", "0.5"], [{"topology": "rack", "share": 0.5}]),
+        ([*BY_RACK, "--skew", "1"], [{"topology": "rack", "skew": 1}]),
     ],
 )
 def test_members_apart(flags, rules):

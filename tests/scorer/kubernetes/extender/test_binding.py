@@ -50,13 +50,10 @@ class Model(LedgerModel):
         for one in found:
             old = self.records.get(one.id)
             since = (old.reserved_at, old.generation) if old else (self._clock(), self.drawn())
-            self._write(msgspec.structs.replace(one, reserved_at=since[0], generation=since[1]), *_held(old))
+            held = () if old is None else (old.machine,)
+            self._write(msgspec.structs.replace(one, reserved_at=since[0], generation=since[1]), *held)
         for name in gone:
             self._end(self.records[name], "released", self._clock())
-
-
-def _held(one):
-    return () if one is None else (one.machine,)
 
 
 @dataclass

@@ -48,10 +48,6 @@ def inputs(ages_s=None, cordoned=(), mode="score", placed=(), load=None):
     return RankingInputs(snapshot, LedgerView(placed), profile_for(load_profiles().choose(), mode), NOW_S)
 
 
-def order(names, given, top=500):
-    return [one.host for one in scored(names, rank(request(), given), top).scores]
-
-
 ALL = list(LOAD)
 SCORED = [
     # name, nodes asked about, fleet, the most that have a score, those that have one
@@ -68,7 +64,7 @@ SCORED = [
 
 @pytest.mark.parametrize(("names", "given", "top", "wanted"), [row[1:] for row in SCORED], ids=[r[0] for r in SCORED])
 def test_scores(names, given, top, wanted):
-    assert order(names, given, top) == wanted
+    assert [one.host for one in scored(names, rank(request(), given), top).scores] == wanted
 
 
 def test_scores_are_whole_and_never_none():

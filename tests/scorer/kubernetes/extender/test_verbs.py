@@ -56,28 +56,12 @@ class Scene:
         }
 
 
-def _why(scene):
-    scene.fleet.why = "silent"
-
-
-def _stale(scene):
-    scene.fleet.stale = True
-
-
-def _fails(scene):
-    scene.fleet.given = None
-
-
-def _others(scene):
-    scene.verbs.scheduler_names = ("another",)
-
-
 ROWS = [
     # name, what is done, fields of the pod, how it is counted
-    ("Redis is silent", _why, {}, "silent"),
-    ("data are stale", _stale, {}, "stale"),
-    ("an error of ours", _fails, {}, "failed"),
-    ("another scheduler's", _others, {}, "other"),
+    ("Redis is silent", lambda scene: setattr(scene.fleet, "why", "silent"), {}, "silent"),
+    ("data are stale", lambda scene: setattr(scene.fleet, "stale", True), {}, "stale"),
+    ("an error of ours", lambda scene: setattr(scene.fleet, "given", None), {}, "failed"),
+    ("another scheduler's", lambda scene: setattr(scene.verbs, "scheduler_names", ("another",)), {}, "other"),
     ("amounts that are none", lambda _: None,
      {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "x"}}}]}}, "refused"),
 ]  # fmt: skip

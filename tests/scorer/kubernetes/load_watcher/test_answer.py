@@ -19,7 +19,6 @@ from scorer.snapshot.builder import build_snapshot
 from tests.window_tables import GIB, WINDOWS_S, window_table
 
 NOW_S = 1_795_301_775.5
-CPU, MEMORY = RESOURCES.index("cpu"), RESOURCES.index("memory")
 QUARTER = WINDOWS_S.index(900)
 
 
@@ -43,10 +42,6 @@ def answer_of(snapshot, now_s=NOW_S):
     return make_answer(snapshot, 900, 60.0, now_s)
 
 
-def body_of(snapshot, now_s=NOW_S):
-    return msgspec.json.decode(msgspec.json.encode(answer_of(snapshot, now_s).body))
-
-
 def test_the_body_is_that_of_a_load_watcher():
     """All of it, in percent of the capacity; the end is that of the newest sample, not that of its slot."""
     end = math.floor(NOW_S - 3)
@@ -55,7 +50,7 @@ def test_the_body_is_that_of_a_load_watcher():
         for kind in ("CPU", "Memory")
         for operator, value in (("AVG", 25.0), ("STD", 2.5))
     ]
-    body = body_of(nodes_of(3))
+    body = msgspec.to_builtins(answer_of(nodes_of(3)).body)
     for one in body["data"]["NodeMetricsMap"]["n0"]["metrics"]:
         one["value"] = round(one["value"], 3)
     assert body == {

@@ -71,14 +71,6 @@ def test_a_request_that_is_not_the_rankings_has_limits_of_its_own():
     assert measures == [[total("cpu")], [total("memory")], [], [total("cpu")]]
 
 
-def test_placements_of_one_ranking_have_the_same_limits():
-    """A request that differs in its id alone is limited as the ranking's own."""
-    offline, asked = fleet(*MACHINES), request(cpu=1)
-    ranking = rank(asked, offline.inputs(PROFILE))
-    first = limits(ranking, [1], asked)
-    assert limits(ranking, [1], msgspec.structs.replace(asked, id="another")) == first != []
-
-
 @pytest.mark.parametrize("masters", range(1, 12))
 @pytest.mark.parametrize("share", [0.0, 0.25, 1 / 3, 0.5, 1.0])
 def test_the_masters_formula_is_below_the_share_and_at_least_one(masters, share):

@@ -295,11 +295,7 @@ LEADS = {"master1": {"machine": "cool", "role": "master"}}
         ({}, {"low": {"cpu": 10.0}}, ""),
         ({"replica": 3.0}, {}, ""),  # replicas use as much as masters
         ({"replica0": {"cluster_masters": 2}, "replica1": {"cluster_masters": 2}}, {}, "master0 replica0"),
-        (
-            LEADS | {"replica0": {"cluster_masters": 2}, "replica1": {"cluster_masters": 2}},
-            {},
-            "",
-        ),  # one of two is there
+        (LEADS | {"replica0": {"cluster_masters": 2}, "replica1": {"cluster_masters": 2}}, {}, ""),  # one is there
         (LEADS | {"replica0": {"cluster_masters": 9}, "replica1": {"cluster_masters": 9}}, {}, "master0 replica0"),
         ({"replica0": {"machine": "idle"}}, {}, "master0 replica0"),
     ],

@@ -360,18 +360,6 @@ def test_a_role_is_handed_over_before_an_instance_moves(said, rules, swaps, move
     assert (exchanges(under_way), moved(under_way, instances)) == ([], moved(plan, instances))
 
 
-def test_after_a_rack_was_lost_masters_are_even_without_a_copy():
-    """Forty clusters of three masters and three replicas, all masters on one of two racks."""
-    machines = racks(6, 6)
-    dice, instances = Random(1), []
-    for number in range(40):
-        there = zip(dice.sample(range(6), 3), dice.sample(range(6), 3), strict=True)
-        said = " ".join(f"a{a}=master b{b}=replica" for a, b in there)
-        instances += roles(said, BY_RACK, cluster=f"c{number}")
-    plan = planned(machines, instances, roles=True)
-    assert (len(exchanges(plan)), len(plan.moves)) == (40, 40)
-
-
 def test_one_that_others_need_stays():
     """The only one near an instance that wants it near does not leave; the other member does."""
     near = {"id": "log", "machine": "a0", "cpu": 1, "memory": 1, "affinity": [{"instances": {"app": "x"}}]}

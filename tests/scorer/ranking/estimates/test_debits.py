@@ -174,11 +174,7 @@ def test_debits_go_with_credits_by_the_window_alone():
         ("another resource was measured alone", {"usage": {"memory": 1}}, 4.0),
         ("never measured", {}, 4.0),
         ("the report is of long before its end", {"usage": {"cpu": 3}, "usage_age_s": 2000}, 4.0),
-        (
-            "the report is of before its start",
-            {"usage": {"cpu": 3}, "usage_age_s": 100, "placed_ago_s": 60},
-            8 - 4 / 60,
-        ),
+        ("a report of before its start", {"usage": {"cpu": 3}, "usage_age_s": 100, "placed_ago_s": 60}, 8 - 4 / 60),
         ("its use was said", {"expected": {"cpu": 1}}, 7.0),
         ("the report is of long after its end: of another", {"usage": {"cpu": 3}, "ended_ago_s": 1800}, 6.0),
     ],

@@ -16,12 +16,10 @@ from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.placer import expected_change
 from scorer.ranking.filters.affinity import AntiAffinity
-from scorer.ranking.profiles.catalogue import load_profiles
 from tests.effort import examples
 from tests.scorer.fleets import IDLE, fleet, machine, passes, request, why
 from tests.scorer.rpc.test_results import Scorer
 
-PROFILES = load_profiles()
 CART = {"cpu": 1, "memory": 1, "labels": {"app": "cart"}}
 
 

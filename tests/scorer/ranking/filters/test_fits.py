@@ -19,23 +19,14 @@ from tests.scorer.fleets import BUSY, IDLE, allowed, fleet, machine, passes, ran
         ("more than any machine has", {"cpu": 11}, Fits(), ""),
         ("nothing asked is never refused", {}, Fits(), "idle promised used silent"),
         ("measured load counts where nothing is promised", {"cpu": 1.5}, Fits(), "idle promised"),
-        (
-            "by requests alone measured load does not count",
-            {"cpu": 1.5},
-            Fits(basis="requests"),
-            "idle promised used silent",
-        ),
+        ("by requests alone load does not count", {"cpu": 1.5}, Fits(basis="requests"), "idle promised used silent"),
         ("what counts for a request without an amount", {}, Fits(default_cpu=1.5), "idle promised"),
         ("a resource whose capacity is unknown", {"nic": 1}, Fits(), ""),
     ],
 )
 def test_fits(name, asked, plugin, expected):
-    machines = [
-        machine("idle", usage=IDLE),
-        machine("promised", usage=IDLE),
-        machine("used", usage=BUSY),
-        machine("silent"),
-    ]
+    used = {"idle": IDLE, "promised": IDLE, "used": BUSY, "silent": {}}
+    machines = [machine(name, usage=usage) for name, usage in used.items()]
     instances = [{"id": "i", "machine": "promised", "cpu": 8, "memory": 80, "expected": {"cpu": 0, "memory": 0}}]
     assert passes(plugin, *machines, instances=instances, **asked) == expected
 
@@ -89,12 +80,7 @@ def fits(plugin, cpu, promised, used=1.0, **of):
         ("another resource's", Fits(ratio={"memory": 2.0}), {}, 10.0),
         ("by label", Fits(ratio={"cpu": 1.5}, ratio_where=(TWO,)), {"labels": DENSE}, 20.0),
         ("by another label", Fits(ratio={"cpu": 1.5}, ratio_where=(TWO,)), {"labels": {"pool": "db"}}, 15.0),
-        (
-            "the operator's wins",
-            Fits(ratio_where=(TWO,)),
-            {"labels": {"pool": "dense"}, "operator": {"ratio": {"cpu": 3}}},
-            30.0,
-        ),
+        ("the operator's wins", Fits(ratio_where=(TWO,)), {"labels": DENSE, "operator": {"ratio": {"cpu": 3}}}, 30.0),
         ("with a share", Fits(), {"operator": {"share": {"cpu": 0.5}, "ratio": {"cpu": 2}}}, 10.0),
     ],
 )
@@ -132,12 +118,7 @@ def test_a_larger_ratio_never_refuses_more(ratio, promised, asked):
 
 @pytest.mark.parametrize(
     "given_",
-    [
-        {"ratio": {"cpu": 0}},
-        {"ratio": {"gpu": 2.0}},
-        {"ratio": {"cpu": 101}},
-        {"ratio_where": (RatioWhere("a in (", {}),)},
-    ],
+    [*({"ratio": one} for one in ({"cpu": 0}, {"gpu": 2.0}, {"cpu": 101})), {"ratio_where": (RatioWhere("a(", {}),)}],
 )
 def test_a_ratio_out_of_range_is_refused(given_):
     with pytest.raises(ValueError, match=next(iter(given_))):

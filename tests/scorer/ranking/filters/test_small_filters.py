@@ -3,7 +3,6 @@
 import pytest
 
 from scorer.ranking.filters import affinity as near
-from scorer.ranking.filters.cordon import Cordon
 from scorer.ranking.filters.fresh import Fresh
 from scorer.ranking.filters.machine_name import MachineName
 from scorer.ranking.filters.masters import Masters
@@ -15,9 +14,7 @@ from scorer.ranking.filters.warming import Warming
 from tests.scorer.fleets import IDLE, machine, passes, why
 
 REDIS = {"instances": {"app": "redis"}}
-
-
-RACK = {"instances": {"app": "redis"}, "topology": "rack"}
+RACK, NEW, LOST = ({"instances": {"app": app}, "topology": "rack"} for app in ("redis", "new", "lost"))
 
 
 @pytest.mark.parametrize(
@@ -26,17 +23,9 @@ RACK = {"instances": {"app": "redis"}, "topology": "rack"}
         (near.Affinity(), {"affinity": [REDIS]}, "a"),
         (near.Affinity(), {"affinity": [RACK]}, "a b"),
         (near.Affinity(), {"affinity": [{"instances": {"app": "none"}}]}, ""),
-        (
-            near.Affinity(),
-            {"affinity": [{"instances": {"app": "new"}, "topology": "rack"}], "labels": {"app": "new"}},
-            "a b c",
-        ),
+        (near.Affinity(), {"affinity": [NEW], "labels": {"app": "new"}}, "a b c"),
         # a member on a machine without the label is near nobody: InterPodAffinity counts none there
-        (
-            near.Affinity(),
-            {"affinity": [{"instances": {"app": "lost"}, "topology": "rack"}], "labels": {"app": "lost"}},
-            "a b c",
-        ),
+        (near.Affinity(), {"affinity": [LOST], "labels": {"app": "lost"}}, "a b c"),
         (near.Affinity(), {"affinity": [{"instances": {"cluster": "c1"}}]}, "c"),
         (near.AntiAffinity(), {"anti_affinity": [REDIS]}, "b c d"),
         (near.AntiAffinity(), {"anti_affinity": [RACK]}, "c d"),
@@ -47,22 +36,13 @@ RACK = {"instances": {"app": "redis"}, "topology": "rack"}
 )
 def test_affinity(plugin, asked, expected):
     """Near, or far from, instances by machine and by topology label; the first of a group may start."""
-    machines = [
-        machine("a", labels={"rack": "r1"}),
-        machine("b", labels={"rack": "r1"}),
-        machine("c", labels={"rack": "r2"}),
-        machine("d"),
-    ]
+    machines = [machine(name, labels={"rack": rack}) for name, rack in (("a", "r1"), ("b", "r1"), ("c", "r2"))]
     instances = [
         {"id": "1", "machine": "a", "labels": {"app": "redis"}},
         {"id": "2", "machine": "c", "cluster": "c1"},
         {"id": "3", "machine": "d", "labels": {"app": "lost"}},
     ]
-    assert passes(plugin, *machines, instances=instances, **asked) == expected
-
-
-def test_a_cordoned_machine_takes_nothing():
-    assert passes(Cordon(), machine("a", operator={"cordon": True}), machine("b")) == "b"
+    assert passes(plugin, *machines, machine("d"), instances=instances, **asked) == expected
 
 
 @pytest.mark.parametrize(

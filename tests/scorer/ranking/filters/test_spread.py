@@ -176,6 +176,17 @@ def test_no_placement_puts_a_domain_over(asked, gone):
         check({held[some], near(held[some], "rack")})
 
 
+@pytest.mark.parametrize("limit", [{"others": 1}, {"skew": 2}])
+def test_a_batch_has_all_that_its_rule_allows(limit):
+    """Two on each of two racks, none on the third, which has no room; then the answer says what is missing."""
+    machines = [machine(f"m{n}", 99 if n != 2 else 1, 999, usage=IDLE, labels={"rack": f"r{n}"}) for n in range(3)]
+    query = {"cpu": 2, "memory": 1, "cluster": "shop", "count": 7, "anti_affinity": [far(**limit)]}
+    answer = Scorer(fleet(*machines)).ask("place", id="q", **query)
+    assert sorted(one["machine"] for one in answer["placed"]) == ["m0", "m0", "m1", "m1"]
+    why = "0/3 feasible: 2 near instances to be avoided, 1 cpu larger than the machine"
+    assert (answer["missing"], answer["reason"]) == (3, why)
+
+
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [({"skew": 1}, 7), ({"share": 0.5}, 7), ({"topology": "machine", "skew": 1}, 7), ({"topology": "machine"}, -9)],

@@ -56,7 +56,7 @@ def test_a_profile_has_at_most_32_scores():
             'use = "fresh"',
             'use = "fresh"\nage_max = 3',
             9,
-            "filters[1].age_max: no such setting of fresh; there are age_s_max",
+            "filters[1].age_max: no such setting of fresh; there are ",
         ),
         ('use = "fresh"', 'use = "fresh"\nage_s_max = "old"', 9, "filters[1].age_s_max: expected a number"),
         ('use = "fresh"', "age_s_max = 3", 7, "filters[1]: `use` is missing"),

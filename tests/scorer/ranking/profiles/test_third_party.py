@@ -250,6 +250,7 @@ def test_the_documented_example_is_short_and_works(folder):
     assert found.total.tolist() == [25, 100]
 
 
+MINE, CALLED = "class Mine:\n    name = 'mine'\n", "    def __call__(self): pass"
 MAINTENANCE = """
 from dataclasses import dataclass
 from typing import ClassVar
@@ -314,34 +315,18 @@ def test_the_package_of_the_page_works(folder):
 
 
 @pytest.mark.parametrize(
-    ("code", "point", "message"),
+    ("code", "message"),
     [
-        ("x = 1", "mine = your_package:Missing", "mine of windward.scores cannot be loaded"),
-        ("class Mine: pass", "mine = your_package:Mine", "mine of windward.scores is no plugin"),
-        (
-            "class Mine:\n    name = 'spread'\n    def __call__(self): pass",
-            "mine = your_package:Mine",
-            "'spread' is taken",
-        ),
-        (
-            "class Mine:\n    name = 'mine'\n    def __call__(self): pass",
-            "mine = your_package:Mine",
-            r"windward.scores: expected @dataclass\(frozen=True\) \(your_package:Mine\)",
-        ),
-        (
-            "import dataclasses\n@dataclasses.dataclass\nclass Mine:\n    name = 'mine'\n    def __call__(self): pass",
-            "mine = your_package:Mine",
-            r"expected @dataclass\(frozen=True\)",
-        ),
-        (
-            "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass Mine:\n    name = 'mine'",
-            "mine = your_package:Mine",
-            "expected a method __call__",
-        ),
+        ("x = 1", "mine of windward.scores cannot be loaded"),
+        ("class Mine: pass", "mine of windward.scores is no plugin"),
+        (f"class Mine:\n    name = 'spread'\n{CALLED}", "'spread' is taken"),
+        (f"{MINE}{CALLED}", r"windward.scores: expected @dataclass\(frozen=True\) \(your_package:Mine\)"),
+        (f"import dataclasses\n@dataclasses.dataclass\n{MINE}{CALLED}", r"expected @dataclass\(frozen=True\)"),
+        (f"import dataclasses\n@dataclasses.dataclass(frozen=True)\n{MINE}", "expected a method __call__"),
     ],
 )
-def test_an_entry_point_that_is_no_plugin_is_named(folder, code, point, message):
-    install(folder, code, point)
+def test_an_entry_point_that_is_no_plugin_is_named(folder, code, message):
+    install(folder, code, "mine = your_package:Mine")
     with pytest.raises(plugins.PluginError, match=message):
         plugins.scores()
 
