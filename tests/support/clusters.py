@@ -10,27 +10,44 @@ from tests.conftest import start_valkey
 from tests.support.pages import eventually
 
 NODE_TIMEOUT_MS = 1_000
-_QUICK = (
-    "--repl-diskless-sync-delay",
-    "0",
-    "--repl-ping-replica-period",
-    "1",
-    "--cluster-replica-validity-factor",
-    "0",
-)
+QUICK = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
 
 
-class Cluster:
+class Processes:
+    """Servers by port, each with a folder; the end kills them, also frozen ones."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._processes = {}
+
+    def __exit__(self, *_):
+        for process in self._processes.values():
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+            process.wait()
+
+    def signal(self, port, how):
+        """Kill one, freeze it, or let a frozen one go on."""
+        self._processes[port].send_signal(how)
+        if how is signal.SIGKILL:
+            self._processes[port].wait()
+
+    def folder(self, port):
+        folder = self._folder / str(port)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+
+class Cluster(Processes):
     """Nodes by port, started by ``with``; with ``users`` each has this file of users."""
 
     def __init__(self, folder, *, primaries=3, replicas=1, users=None):
-        self._folder = folder
+        super().__init__(folder)
         self._users = users
         self._first = [free_port() for _ in range(primaries)]
         self._replicas = {free_port(): self._first[number] for number in range(replicas)}
         """The first primary of each."""
         self._bus = {port: free_port() for port in (*self._first, *self._replicas)}
-        self._processes = {}
 
     @property
     def ports(self):
@@ -69,21 +86,14 @@ class Cluster:
             raise
         return self
 
-    def __exit__(self, *_):
-        for process in self._processes.values():
-            process.send_signal(signal.SIGCONT)
-            process.kill()
-            process.wait()
-
     def start(self, port):
         """Start a node with what it wrote of the cluster; its data are those of its primary, or none."""
-        folder = self._folder / str(port)
-        folder.mkdir(parents=True, exist_ok=True)
         options = ("--cluster-enabled", "yes", "--cluster-port", str(self._bus[port]))
-        options += ("--cluster-node-timeout", str(NODE_TIMEOUT_MS), "--cluster-require-full-coverage", "no", *_QUICK)
+        options += ("--cluster-node-timeout", str(NODE_TIMEOUT_MS), "--cluster-require-full-coverage", "no", *QUICK)
+        options += ("--cluster-replica-validity-factor", "0")
         if self._users is not None:
             options += ("--aclfile", str(self._users))
-        self._processes[port] = start_valkey(port, folder, *options)
+        self._processes[port] = start_valkey(port, self.folder(port), *options)
 
     def node(self, port):
         return redis.Redis(port=port, socket_timeout=5, decode_responses=True)
@@ -154,9 +164,3 @@ class Cluster:
     def close_slot(self, key, source, target):
         for port in dict.fromkeys((target, source, *self.primaries)):
             self._ask(port, "CLUSTER", "SETSLOT", slot_of(key), "NODE", self.id(target))
-
-    def signal(self, port, how):
-        """Kill a node, freeze it, or let a frozen one go on."""
-        self._processes[port].send_signal(how)
-        if how is signal.SIGKILL:
-            self._processes[port].wait()

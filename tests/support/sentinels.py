@@ -1,6 +1,5 @@
 """A primary with its replicas, watched by sentinels, on loopback; each can be killed or frozen."""
 
-import signal
 import subprocess
 import time
 
@@ -9,27 +8,27 @@ from redis.sentinel import Sentinel
 
 from ops.stack.servers.process import free_port
 from tests.conftest import start_valkey, valkey_binary
+from tests.support.clusters import QUICK, Processes
 from tests.support.pages import eventually
 
 NAME, PASSWORD, SENTINEL_PASSWORD = "main", "of the server", "of the sentinels"
-_QUICK = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--enable-debug-command", "yes")
+_QUICK = (*QUICK, "--enable-debug-command", "yes")
 
 
-class Watched:
+class Watched(Processes):
     """Servers and sentinels by port, started by ``with``; a sentinel counts a server as down after ``down_s``.
 
     With ``links`` each has an address, and is reached by a port of theirs, under which it is known everywhere.
     """
 
     def __init__(self, folder, *, replicas=1, sentinels=1, down_s=1.5, links=None):
-        self._folder = folder
+        super().__init__(folder)
         self._down_s = down_s
         self.addresses = {}
         """By port, with ``links``."""
         self._own = {}
         self.ports = [self._reached(links, f"127.0.1.{number + 1}") for number in range(1 + replicas)]
         self.sentinel_ports = [self._reached(links, f"127.0.2.{number + 1}") for number in range(sentinels)]
-        self._processes = {}
 
     def _reached(self, links, address):
         """Return the port by which a new server is reached; note the one that it listens on."""
@@ -78,28 +77,19 @@ class Watched:
             raise
         return self
 
-    def __exit__(self, *_):
-        for process in self._processes.values():
-            process.send_signal(signal.SIGCONT)
-            process.kill()
-            process.wait()
-
     def start(self, port, primary):
         """Start a server, empty; another than the primary becomes its replica."""
-        folder = self._folder / str(port)
-        folder.mkdir(parents=True, exist_ok=True)
         of = () if port == primary else ("--replicaof", f"127.0.0.1 {primary}")
         options = ["--requirepass", PASSWORD, "--masterauth", PASSWORD]
         for name, value in self._announced(port, "replica-announce"):
             options += [f"--{name}", value]
-        self._processes[port] = process = start_valkey(self._own[port], folder, *_QUICK, *options, *of)
+        self._processes[port] = process = start_valkey(self._own[port], self.folder(port), *_QUICK, *options, *of)
         with self.server(port) as server:
             info = server.info("server")
         assert info["process_id"] == process.pid, "another test has taken the port"
 
     def _watch(self, port):
-        folder = self._folder / str(port)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = self.folder(port)
         lines = [
             f"port {self._own[port]}", "bind 127.0.0.1", f"dir {folder}", f'requirepass "{SENTINEL_PASSWORD}"',
             *(" ".join(pair) for pair in self._announced(port, "sentinel announce")),
@@ -166,12 +156,6 @@ class Watched:
         """Return when (monotonic) the sentinels have named another primary."""
         eventually(lambda: self.primary() not in (0, old))
         return time.monotonic()
-
-    def signal(self, port, how):
-        """Kill a server, freeze it, or let a frozen one go on."""
-        self._processes[port].send_signal(how)
-        if how is signal.SIGKILL:
-            self._processes[port].wait()
 
     def rejoin(self, port):
         """Have a server that failed as a replica again: a killed one is started, empty. Wait until all follow."""

@@ -65,18 +65,10 @@ def connected(process, port):
 def test_an_agent_has_the_same_pages():
     """Live without a broker, not ready without a delivery, no page where none is."""
     port = free_port()
-    command = [
-        sys.executable,
-        "-m",
-        "ops.cli.main",
-        "agent",
-        "--kafka",
-        f"127.0.0.1:{free_port()}",
-        "--nic-speed",
-        "10G",
-    ]
+    command = [sys.executable, "-m", "ops.cli.main", "agent", "--nic-speed", "10G"]
+    command += ["--kafka", f"127.0.0.1:{free_port()}", "--metrics-port", str(port)]
     base = f"http://127.0.0.1:{port}"
-    with LocalProcess("agent", [*command, "--metrics-port", str(port)]):
+    with LocalProcess("agent", command):
         eventually(lambda: get(f"{base}/live")[0] == 200)
         assert get(f"{base}/ready")[0] == 503
         status, text = get(f"{base}/metrics")

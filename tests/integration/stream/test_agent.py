@@ -1,6 +1,5 @@
 """The agent as a process against a real broker that comes, goes and loses its memory."""
 
-import itertools
 import json
 import time
 from pathlib import Path
@@ -10,22 +9,12 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from ops.stack.servers.process import free_port
 from schemas.messages.sample import InstanceMeans, MachineFacts, decode
-from streams.agent.sampling.schedule import phase_s
 from tests.kafka.apache_kafka import ApacheKafka
 from tests.streams.agent.instances.tree import MIB, Tree
+from tests.streams.agent.test_command import machine_due_soon
 from tests.support.packed import BROKEN, PACKERS, packing
 from tests.support.pipeline import await_condition
 from tests.support.publishing import events, make_topics, metric, process, receive, restart, samples
-
-START_S = 3.0
-"""What a process takes to start on an idle machine; on a busy one the first sample is an interval later."""
-
-
-def machine_due_soon():
-    """Return a machine id whose interval ends soon after a process started now has read for the first time."""
-    now_s = time.time()
-    names = (f"m{number}" for number in itertools.count())
-    return next(name for name in names if 0 < (phase_s(name, 10) - now_s) % 10 - START_S < 1)
 
 
 def agent(broker, names, folder, *arguments):
