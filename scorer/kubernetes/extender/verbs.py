@@ -16,9 +16,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,7 +26,6 @@ import numpy as np
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.kubernetes.extender.assumed import AssumedPods
 from scorer.kubernetes.extender.binding import Binder, Refused
-from scorer.kubernetes.extender.extender import Mode, reservation
 from scorer.kubernetes.extender.fleet import FollowedFleet
 from scorer.kubernetes.extender.metrics import ANSWERED, Metrics
 from scorer.kubernetes.extender.protocol import (
@@ -40,15 +39,23 @@ from scorer.kubernetes.extender.protocol import (
     read_binding,
 )
 from scorer.kubernetes.pods_request import Reading, hold_id, request_of
-from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.transition import Wanted
+from scorer.ledger.record.instance import Instance, request_digest
+from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.view.view import instance_of
+from scorer.placement.placer import candidates
+from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import Ranking, rank
 from scorer.snapshot.arrays import Integers
 from scorer.snapshot.rules import Roster
 
 log = logging.getLogger("windward.extender")
 
+Mode = Literal["score", "filter", "bind"]
+LEFT_TO_KUBERNETES = ("machine_name", "taints", "selector", "fits", "ports", "affinity", "anti_affinity")
+"""The filters for rules of the pod itself, which kube-scheduler checks."""
+RESERVED_S = 60.0
+"""How long a reservation waits for its pod to be seen bound."""
+_ANY_VERSION = -1
 DEADLINE_S = 0.15
 """Less than the scheduler's httpTimeout of 200 ms."""
 BINDS_MAX = 6
@@ -273,3 +280,28 @@ def kept(names: Sequence[str], ranking: Ranking) -> ExtenderFilterResult:
     return ExtenderFilterResult(
         [name for name, keep in zip(names, left.tolist(), strict=True) if keep], failed, unresolvable
     )
+
+
+def profile_for(profile: Profile, mode: Mode) -> Profile:
+    """Return a profile without the filters that are left to Kubernetes, which come before an extender is called.
+
+    Only mode ``bind`` keeps `fits`, which gives the limit that the ledger upholds.
+    """
+    left = [name for name in LEFT_TO_KUBERNETES if mode != "bind" or name != "fits"]
+    return replace(profile, filters=tuple(each for each in profile.filters if each.filter.name not in left))
+
+
+def reservation(request: Request, node: str, ranking: Ranking) -> Wanted:
+    """Return the step for the ledger: a reservation on this node alone, within the limits of the profile's filters.
+
+    Versions are not compared: the scheduler has chosen, and only hard limits are checked. A node that the fleet does
+    not know has no limits. Ports have none: the scheduler tells protocols and addresses apart.
+    """
+    row = ranking.machines.roster.index.get(node)
+    if row is None:
+        offered = [Candidate(node, _ANY_VERSION)]
+    else:
+        asked = msgspec.structs.replace(request, ports=()) if request.ports else request
+        offered = candidates(lambda _: _ANY_VERSION, ranking, [row], asked)
+    record = instance_of(request, "", ranking.machines.now_s, digest=request_digest(request))
+    return Wanted(record, RESERVED_S, offered)

@@ -1,7 +1,6 @@
 """The pods of a cluster in the ledger: ``windward pods``.
 
 settings  its settings, and how the API server is reached with them
-watch     the events of a watch, read by a thread of their own
 watcher   lists and watches under a lease, and writes what changed to the ledger
 metrics   what it counts
 """

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from schemas.process.http_calls import Answer
 from scorer.kubernetes.extender.binding import UNDER_WAY_S, Binder, Refused
-from scorer.kubernetes.extender.extender import RESERVED_S
 from scorer.kubernetes.extender.protocol import ExtenderBindingArgs
+from scorer.kubernetes.extender.verbs import RESERVED_S
 from scorer.kubernetes.pods_api import ApiError, ApiServer
 from scorer.kubernetes.pods_body import read_pod
 from scorer.kubernetes.pods_difference import changes, ids_of_cluster

@@ -7,8 +7,7 @@ import pytest
 from schemas.messages.operator import OperatorFacts
 from schemas.tables.window_table import decode_table, encode_table
 from scorer.kubernetes.extender.assumed import LASTS_S, AssumedPods
-from scorer.kubernetes.extender.extender import profile_for, reservation
-from scorer.kubernetes.extender.verbs import kept, scored
+from scorer.kubernetes.extender.verbs import kept, profile_for, reservation, scored
 from scorer.kubernetes.pods_body import read_pod
 from scorer.kubernetes.pods_request import Reading, request_of
 from scorer.ledger.view.view import LedgerView, instance_of

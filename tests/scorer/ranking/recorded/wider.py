@@ -11,8 +11,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
-from scorer.kubernetes.extender.extender import profile_for
-from scorer.kubernetes.extender.verbs import kept, scored
+from scorer.kubernetes.extender.verbs import kept, profile_for, scored
 from scorer.placement.choosing.plan import plan
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.advice import advice
