@@ -5,7 +5,7 @@ No placement breaks a rule, so something else was changed. The records tell what
 | why | what happened | since |
 |---|---|---|
 | ``rule`` | the rule came with a member that is newer than those it is about | that member came |
-| ``failover`` | a group that has a role: members took it | not before the newest member came |
+| ``failover`` | a group that has a role: members took it, or a label was changed | not before the newest member came |
 | ``left`` | a share or a skew: members elsewhere have left or are lost, or a label was changed | the same |
 | ``relabel`` | a label of machines was changed, or the labels or rules of members | the same |
 

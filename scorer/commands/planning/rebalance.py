@@ -198,7 +198,8 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     if answer["concerned"]:
         lines += [_machines(answer, screen), ""]
     exchanged = sum(bool(move["swap_role_with"]) for move in answer["moves"])
-    moves, copied = counted(len(answer["moves"]) - exchanged, "move"), _time(answer["copy"]["seconds"])
+    missing = sum(move["target"] is None and not move["swap_role_with"] for move in answer["moves"])
+    moves, copied = counted(len(answer["moves"]) - exchanged - missing, "move"), _time(answer["copy"]["seconds"])
     if exchanged:
         listed = ": they are on the list for a mover" * answer.get("announced", False)
         lines.append(f"{counted(exchanged, 'exchange')} of roles, without a copy{listed}")
@@ -209,7 +210,7 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
         lines.append(f"  {_FLEET_WORDS[name]}: {shown[0]} -> {shown[1]}")
     by_resource = ", ".join(f"{name} {100 * a:.1f}% -> {100 * b:.1f}%" for name, (a, b) in answer["std"].items())
     lines.append(f"  standard deviation by resource: {by_resource}")
-    if missing := sum(move["target"] is None and not move["swap_role_with"] for move in answer["moves"]):
+    if missing:
         why = "no move that the filters allow mends the rule" if answer["rule"] == "repair" else _NO_TARGET
         lines.append(f"  {missing} without a target: {why}")
     applied = _applied_words(answer["moves"], announced=answer.get("announced", False))

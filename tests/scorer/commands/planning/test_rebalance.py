@@ -68,6 +68,7 @@ def test_by_repair(capsys, tmp_path):
     assert main(words, {}) == 0
     printed = capsys.readouterr().out
     assert "c0  a     b   cluster=c by machine: others 0" in printed
+    assert "\n1 move, memory" in printed
     assert "1 without a target: no move that the filters allow mends the rule" in printed
     assert "no rule is broken" in run(capsys, "--rule", "repair")
     rule = [{"instances": {"cluster": "c", "role": "master"}}]
