@@ -18,7 +18,7 @@ from schemas.rpc.request import InvalidRequest, read_request
 from schemas.tables.window_table import decode_table
 from scorer.ledger.view.residents import Residents, by_machine
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.ranking.explanation.explain import answer as answer_of
+from scorer.ranking.explain import answer as answer_of
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank

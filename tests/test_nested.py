@@ -153,7 +153,7 @@ def test_json_is_read_nowhere_else():
         "scorer/kubernetes/evictor/evictor.py", "scorer/kubernetes/extender/protocol.py",
         "scorer/kubernetes/nodes_body.py", "scorer/kubernetes/pods_api.py", "scorer/kubernetes/pods_body.py",
         "scorer/ledger/record/instance.py", "scorer/ledger/store/reconcile.py", "scorer/rpc/methods/placements.py",
-        "scorer/rpc/methods/records.py", "scorer/rpc/operators/operator_rules.py", "scorer/rpc/loop.py",
+        "scorer/rpc/methods/records.py", "scorer/rpc/operator_rules.py", "scorer/rpc/loop.py",
         "streams/bridge/formats/node_exporter.py", "streams/bridge/formats/otel.py",
         "streams/bridge/formats/telegraf.py", "ops/cli/known.py", "ops/demo/command.py",
         "ops/docs/rpc_page.py", "ops/doctor/bundle.py",

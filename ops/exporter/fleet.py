@@ -18,7 +18,7 @@ from schemas.rpc.request import InvalidRequest
 from scorer.ledger.record.instance import LIVE
 from scorer.placement.choosing.trial import ranked
 from scorer.planning.soon_hot import chances, loads_of, margins
-from scorer.ranking.explanation.explain import refusals
+from scorer.ranking.explain import refusals
 from scorer.ranking.profiles.plugins import PluginError
 from scorer.snapshot.arrays import Bools, Floats
 

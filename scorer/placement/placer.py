@@ -24,7 +24,7 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing.plan import KIND, Steps, by_kind, kinds_of, plan_steps, run_to_end, shape
 from scorer.placement.choosing.trial import ranked
-from scorer.ranking.explanation.explain import answer, summary
+from scorer.ranking.explain import answer, summary
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.rank import Decision, Ranking, limits
 

@@ -41,7 +41,7 @@ from scorer.planning.drain.drain import Drained
 from scorer.planning.drain.drain import drain as plan_of
 from scorer.ranking.inputs import InputsOf, RankingInputs
 from scorer.rpc.methods.records import CallError, read_object, read_params
-from scorer.rpc.operators.operator_rules import OperatorRules, announce, facts_of, machines_meant, write_cordon
+from scorer.rpc.operator_rules import OperatorRules, announce, facts_of, machines_meant, write_cordon
 from scorer.wire import Wire
 
 SILENT_S = 60.0

@@ -16,7 +16,7 @@ from scorer.planner.queries import capacity, plan, rebalance
 from scorer.planner.settings import PlannerSettings
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.records import read_object
-from scorer.rpc.operators.operator_rules import OperatorRules
+from scorer.rpc.operator_rules import OperatorRules
 from scorer.rpc.service import AnsweringService
 from scorer.wire import AWAY
 

@@ -14,7 +14,7 @@ import numpy as np
 from schemas.rpc.request import Request
 from schemas.rpc.results import Refusal
 from scorer.placement.choosing.trial import Trial, ranked
-from scorer.ranking.explanation.explain import in_words, refusals
+from scorer.ranking.explain import in_words, refusals
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles.profile import check_looked_at
 from scorer.ranking.rank import Decision

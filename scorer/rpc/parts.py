@@ -22,7 +22,7 @@ from scorer.metrics import AnsweringMetrics
 from scorer.ranking.profiles.catalogue import Profiles, load_profiles
 from scorer.rpc.loop import Rpc
 from scorer.rpc.methods.current import Current
-from scorer.rpc.operators.operator_rules import OperatorRules
+from scorer.rpc.operator_rules import OperatorRules
 from scorer.settings import AnsweringSettings
 from scorer.snapshot.snapshot import Latest, Snapshot
 from scorer.wire import AWAY, ServerClock, Wire

@@ -33,7 +33,7 @@ from scorer.rpc.methods.listings import risk
 from scorer.rpc.methods.placements import DecisionLog, Placements, ranked
 from scorer.rpc.methods.records import CallError, ForPlanners, answer_to, read_object, read_params
 from scorer.rpc.methods.update import Updates
-from scorer.rpc.operators.operator_rules import OperatorRules, cordon
+from scorer.rpc.operator_rules import OperatorRules, cordon
 from scorer.settings import AnsweringSettings, ScorerSettings
 from scorer.wire import Command, ServerClock
 

@@ -16,7 +16,7 @@ import scorer
 from schemas.rpc.request import read_request
 from scorer.commands.shared.fleet_file import read_fleet
 from scorer.placement.choosing.trial import Trial
-from scorer.ranking.explanation.explain import answer
+from scorer.ranking.explain import answer
 from scorer.ranking.kernel.layout import PLAIN
 from scorer.ranking.plugin import Plugin
 from scorer.ranking.profiles import plugins

@@ -10,7 +10,7 @@ import numpy as np
 from schemas.rpc.request import read_request
 from scorer.commands.shared.fleet_file import read_fleet
 from scorer.ledger.view.overlay import Overlay
-from scorer.ranking.explanation import explain
+from scorer.ranking import explain
 from scorer.ranking.inputs import RankingInputs, Tables, machines_of
 from scorer.ranking.kernel import binding
 from scorer.ranking.profiles.catalogue import load_profiles

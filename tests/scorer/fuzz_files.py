@@ -19,7 +19,7 @@ from scorer.planning.balance.advice import advice
 from scorer.planning.drain.evicting import evicting
 from scorer.planning.wanted.requests import InvalidWanted, read_wanted
 from scorer.planning.wanted.wanted import compare
-from scorer.ranking.explanation.explain import answer
+from scorer.ranking.explain import answer
 from scorer.ranking.profiles import catalogue
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile

@@ -40,7 +40,7 @@ from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import plan
 from scorer.placement.choosing.trial import ranked
 from scorer.placement.placer import CANDIDATES
-from scorer.ranking.explanation.explain import summary
+from scorer.ranking.explain import summary
 from scorer.ranking.filters.fits import Fits
 from scorer.ranking.inputs import RankingInputs, Tables, by_class_filter
 from scorer.ranking.profiles.profile import PlacedFilter, Profile

@@ -88,7 +88,7 @@ def _explained(answer: RankResult, machine: str) -> RankResult:
 
 def _of_file(settings: RankSettings, path: str, request: Request) -> RankResult:
     from scorer.placement.choosing.trial import ranked
-    from scorer.ranking.explanation.explain import answer
+    from scorer.ranking.explain import answer
     from scorer.ranking.profiles.profile import check_looked_at
 
     fleet, profile = fleet_of_file(path), chosen_profile(request.profile, settings.profiles)

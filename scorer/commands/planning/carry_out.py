@@ -46,7 +46,7 @@ from schemas.process.tables import readable
 from scorer.client import Client, Moving, WindwardError
 from scorer.ledger.record.instance import as_request
 from scorer.planning.wanted.wanted import NOT_MOVED, Step, restoring
-from scorer.rpc.operators import operator_rules
+from scorer.rpc import operator_rules
 from scorer.settings import ClientSettings
 from scorer.wire import AWAY, Wire
 

@@ -153,7 +153,7 @@ def _drain(settings: DrainSettings) -> int:
 
 
 def _undo(settings: DrainSettings) -> int:
-    from scorer.rpc.operators.operator_rules import take_off
+    from scorer.rpc.operator_rules import take_off
     from scorer.wire import Wire
 
     # first, so that no planner begins another move

@@ -24,7 +24,7 @@ from scorer.ledger.record.facets import Facet, facets, facets_of
 from scorer.ledger.record.instance import CLUSTER, DAEMON, PODS, Instance, as_request, moved_to
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
-from scorer.ranking.explanation.explain import summary
+from scorer.ranking.explain import summary
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.profile import why_ignored

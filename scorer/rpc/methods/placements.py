@@ -21,7 +21,7 @@ from scorer.metrics import Metrics
 from scorer.placement.choosing import trial
 from scorer.placement.choosing.plan import Steps, expand
 from scorer.placement.placer import GONE, Late, Placement, Placing
-from scorer.ranking.explanation.explain import answer, best_first, candidates, told
+from scorer.ranking.explain import answer, best_first, candidates, told
 from scorer.ranking.profiles.profile import check_looked_at, with_rules
 from scorer.ranking.rank import Ranking
 from scorer.rpc.methods.current import Current

@@ -65,7 +65,7 @@ from scorer.ledger.view.overlay import Overlay
 from scorer.placement.choosing.trial import leading
 from scorer.placement.placer import Conflict, expected_change
 from scorer.planning.candidates import followers
-from scorer.ranking.explanation import explain
+from scorer.ranking import explain
 from scorer.ranking.formulas.selectors import check_selectors
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import check_looked_at, with_rules

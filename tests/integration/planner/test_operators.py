@@ -12,7 +12,7 @@ from schemas.rpc.envelope import Query
 from scorer.client import AsyncClient, Client, WindwardError
 from scorer.live.live_fleet import LiveFleet
 from scorer.rpc.methods.records import CallError
-from scorer.rpc.operators.operator_rules import TRIES, OperatorRules
+from scorer.rpc.operator_rules import TRIES, OperatorRules
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, planner_process, scorer_process
 from tests.support.in_process import run_command
 from tests.support.pages import eventually

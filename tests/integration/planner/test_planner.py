@@ -33,7 +33,7 @@ from scorer.planner import proposer
 from scorer.planner.drain import Drainer
 from scorer.planner.proposer import Metrics, MovesQueue, Proposer
 from scorer.planner.settings import PlannerSettings, balanced
-from scorer.rpc.operators.operator_rules import announce
+from scorer.rpc.operator_rules import announce
 from scorer.wire import Wire
 from tests.conftest import free_port, stop
 from tests.integration.ledger.test_ledger import follower_of

@@ -18,7 +18,7 @@ from schemas.rpc.parameters import RPC
 from schemas.rpc.request import read_request
 from scorer.commands.placing.ranked import in_words
 from scorer.commands.shared.fleet_file import read_fleet
-from scorer.ranking.explanation.explain import answer as answer_of
+from scorer.ranking.explain import answer as answer_of
 from scorer.ranking.filters import FILTERS
 from scorer.ranking.machines.machines import COLUMNS
 from scorer.ranking.profiles.catalogue import built_in_profiles, load_profiles

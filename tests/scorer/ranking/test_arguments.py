@@ -15,7 +15,7 @@ import pytest
 
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
-from scorer.ranking.explanation.explain import answer
+from scorer.ranking.explain import answer
 from scorer.ranking.inputs import Tables
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank

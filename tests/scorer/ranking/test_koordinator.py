@@ -10,7 +10,7 @@ from importlib import resources
 import pytest
 
 from schemas.resources import PRIORITY_CLASSES
-from scorer.ranking.explanation import explain
+from scorer.ranking import explain
 from scorer.ranking.filters.usage_threshold import UsageThreshold
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import LoadModel

@@ -11,7 +11,7 @@ from schemas.rpc.request import InvalidRequest
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import plan
-from scorer.ranking.explanation import explain
+from scorer.ranking import explain
 from scorer.ranking.inputs import RankingInputs, Tables
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scorer.planning.thresholds import Pool, Rules, SideDetectors, low_node_load
-from scorer.ranking.explanation.explain import answer as answer_of
+from scorer.ranking.explain import answer as answer_of
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from tests.scorer.fleets import by_name, cases, fleet, machine, ranked, raw_scores, request, told
 

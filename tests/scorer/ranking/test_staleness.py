@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.messages.process import SILENT_S, Pipeline, Process, read_pipeline
-from scorer.ranking.explanation import explain
+from scorer.ranking import explain
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.staleness import degraded
 from scorer.snapshot.builder import build_snapshot

@@ -18,7 +18,7 @@ from scorer.placement.placer import expected_change
 from scorer.planning.drain.drain import drain
 from scorer.planning.room import room
 from scorer.ranking import survive
-from scorer.ranking.explanation.explain import answer, summary
+from scorer.ranking.explain import answer, summary
 from scorer.ranking.inputs import FleetState, Tables
 from scorer.ranking.profiles import catalogue
 from scorer.ranking.profiles.plugins import momentary

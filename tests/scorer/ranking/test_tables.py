@@ -11,7 +11,7 @@ from tests.scorer.ranking.scores import test_load_variation_risk, test_low_risk_
 
 TABLES_NOT_HERE = {
     "koordinator_batch_resource": "judged by tests/scorer/classes/test_capacity.py, every row",
-    "koordinator_low_node_load": "judged by tests/scorer/planning/thresholds/test_low_node_load.py",
+    "koordinator_low_node_load": "judged by tests/scorer/planning/test_low_node_load.py",
 }
 """Tables of peers that say nothing of a ranking, and who judges them."""
 

@@ -22,7 +22,7 @@ from scorer.planner.settings import PlannerSettings
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.records import CallError, ForPlanners
-from scorer.rpc.operators.operator_rules import OperatorRules
+from scorer.rpc.operator_rules import OperatorRules
 from scorer.rpc.parts import Refresher
 from scorer.rpc.service import ScorerService
 from scorer.settings import ScorerSettings

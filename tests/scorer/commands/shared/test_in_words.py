@@ -8,7 +8,7 @@ from scorer.client import Line, PlaceResult
 from scorer.commands.instances import why
 from scorer.commands.placing import place
 from scorer.commands.placing.ranked import in_words
-from scorer.ranking.explanation.explain import answer as answer_of
+from scorer.ranking.explain import answer as answer_of
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from tests.scorer.fleets import fleet, machine, request

@@ -4,7 +4,7 @@ import pytest
 
 from scorer.ledger.view.slots import request_record
 from scorer.ranking.estimates.estimate import Estimate
-from scorer.ranking.explanation.explain import answer
+from scorer.ranking.explain import answer
 from scorer.ranking.profiles.profile import LoadModel
 from tests.scorer.fleets import fleet, machine, ranked, request, see
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from schemas.tables.learned import Learned
 from schemas.tables.window_table import decode_table, encode_table
 from scorer.placement.choosing.plan import plan
-from scorer.ranking.explanation.explain import answer
+from scorer.ranking.explain import answer
 from scorer.ranking.inputs import RankingInputs, Tables
 from scorer.ranking.rank import Decision, rank
 from scorer.snapshot.builder import build_snapshot

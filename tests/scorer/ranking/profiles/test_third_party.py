@@ -16,7 +16,7 @@ from schemas.rpc.request import InvalidRequest, read_request
 from scorer import plugins
 from scorer.ledger.record.limits import Limit, in_role, on_port, total
 from scorer.planning.wanted.wanted import compare
-from scorer.ranking.explanation.explain import summary
+from scorer.ranking.explain import summary
 from scorer.ranking.inputs import Tables
 from scorer.ranking.profiles.plugins import PluginError, guarded
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, ProfileError, WeightedScore

@@ -17,7 +17,7 @@ from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.advice import advice
 from scorer.planning.drain.drain import drain
 from scorer.planning.room import room
-from scorer.ranking.explanation.explain import refusals
+from scorer.ranking.explain import refusals
 from scorer.ranking.inputs import RankingInputs, Tables
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank

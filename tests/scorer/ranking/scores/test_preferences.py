@@ -6,8 +6,8 @@ In `spread` a machine without the label scores 0, as in kube-scheduler's plugin 
 
 import pytest
 
-from scorer.ranking.explanation import explain
-from scorer.ranking.explanation.explain import answer
+from scorer.ranking import explain
+from scorer.ranking.explain import answer
 from scorer.ranking.rank import rank
 from scorer.ranking.scores.apart import Apart
 from scorer.ranking.scores.data_locality import DataLocality

@@ -8,8 +8,8 @@ import pytest
 from schemas.resources import RESOURCES
 from schemas.rpc.results import Refusal
 from scorer.commands.placing.ranked import explained_only, ranking
-from scorer.ranking.explanation import explain
-from scorer.ranking.explanation.explain import answer as answer_of
+from scorer.ranking import explain
+from scorer.ranking.explain import answer as answer_of
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from tests.scorer.fleets import PROFILES, fleet, machine, mixed, ranked, request

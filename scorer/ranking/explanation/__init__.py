@@ -1,1 +1,0 @@
-"""A ranking in words: the terms of a machine's score, the refused machines by reason."""
