@@ -22,7 +22,7 @@ from schemas.process.flags import Parser
 from schemas.values.read_json import read_json
 from scorer.commands.shared.fleet_file import read_fleet
 from scorer.kubernetes.evictor.evictor import Metrics as OfEvictor
-from scorer.kubernetes.extender.metrics import Metrics as OfExtender
+from scorer.kubernetes.extender.fleet import Metrics as OfExtender
 from scorer.kubernetes.load_watcher.watcher import Metrics as OfLoadWatcher
 from scorer.kubernetes.pods.metrics import Metrics as OfPods
 from scorer.metrics import Metrics as OfScorer

@@ -19,7 +19,7 @@ from schemas.resources import RESOURCES
 from schemas.tables.learned import ChanceBin, Chances
 from schemas.tables.window_table import decode_table
 from scorer.kubernetes.evictor.evictor import Metrics as EvictorMetrics
-from scorer.kubernetes.extender.metrics import Metrics as ExtenderMetrics
+from scorer.kubernetes.extender.fleet import Metrics as ExtenderMetrics
 from scorer.kubernetes.load_watcher.watcher import Metrics as LoadWatcherMetrics
 from scorer.kubernetes.pods.metrics import Metrics as PodsMetrics
 from scorer.ledger.view.view import LedgerView

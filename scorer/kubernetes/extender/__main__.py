@@ -18,8 +18,7 @@ from schemas.process.signals import Stop
 from schemas.process.version import product_version
 from scorer.cluster_wire import windows_wire
 from scorer.kubernetes.extender.binding import Binder
-from scorer.kubernetes.extender.fleet import FollowedFleet
-from scorer.kubernetes.extender.metrics import Metrics
+from scorer.kubernetes.extender.fleet import FollowedFleet, Metrics
 from scorer.kubernetes.extender.protocol import encode
 from scorer.kubernetes.extender.verbs import Mode, Verbs, profile_for
 from scorer.kubernetes.kubernetes_settings import LOOPBACK, KubernetesSettings

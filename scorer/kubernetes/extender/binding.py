@@ -54,7 +54,7 @@ TRIED = "another try to bind it is under way"
 
 
 class Refused(Exception):
-    """The pod is not bound; the reason is one of `scorer.kubernetes.extender.metrics.REFUSED`."""
+    """The pod is not bound; the reason is one of `scorer.kubernetes.extender.fleet.REFUSED`."""
 
     def __init__(self, reason: str, said: str) -> None:
         super().__init__(said)

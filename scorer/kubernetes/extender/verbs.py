@@ -26,8 +26,7 @@ import numpy as np
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.kubernetes.extender.assumed import AssumedPods
 from scorer.kubernetes.extender.binding import Binder, Refused
-from scorer.kubernetes.extender.fleet import FollowedFleet
-from scorer.kubernetes.extender.metrics import ANSWERED, Metrics
+from scorer.kubernetes.extender.fleet import ANSWERED, FollowedFleet, Metrics
 from scorer.kubernetes.extender.protocol import (
     NOT_NAMED,
     SCORE_MAX,
@@ -64,7 +63,7 @@ Found = TypeVar("Found")
 
 
 class Neutral(Exception):
-    """No answer is possible, for one of the reasons of `scorer.kubernetes.extender.metrics.NEUTRAL`."""
+    """No answer is possible, for one of the reasons of `scorer.kubernetes.extender.fleet.NEUTRAL`."""
 
 
 @dataclass(eq=False)

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 import redis
 
-from scorer.kubernetes.extender.fleet import LOOK_S, FollowedFleet
-from scorer.kubernetes.extender.metrics import Metrics
+from scorer.kubernetes.extender.fleet import LOOK_S, FollowedFleet, Metrics
 from scorer.kubernetes.extender.verbs import DEADLINE_S, Verbs
 from scorer.kubernetes.pods_request import Reading, hold_id
 from scorer.ledger.record.instance import Instance

@@ -18,7 +18,7 @@ from schemas.tables.learned import Learned
 from schemas.tables.partition_windows import VERSION
 from schemas.tables.window_table import decode_table, encode_table
 from scorer.kubernetes.extender.fleet import FollowedFleet
-from scorer.kubernetes.extender.metrics import Metrics as ExtenderMetrics
+from scorer.kubernetes.extender.fleet import Metrics as ExtenderMetrics
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.view.residents import Residents
