@@ -57,7 +57,6 @@ def without_apart(profile):
 
 
 def main():
-    """Replay each world twice; print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("traces", nargs="+", type=Path)
     parser.add_argument("--lifetimes", type=Path)

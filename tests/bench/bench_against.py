@@ -61,8 +61,6 @@ QUESTIONS = {
 
 
 class HotFigures:
-    """Measures what is asked, on the scorer at work or on its parts."""
-
     def __init__(self, rig, alone):
         self._rig, self._alone = rig, alone
         self._mixed, self._batches = MixedLoad(rig), Batches(rig)
@@ -132,7 +130,6 @@ def slower(pairs):
 
 
 def main():
-    """Measure in pairs; print medians and ratios, and what is slower."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("other", type=Path, help="a source tree of the other commit")
     parser.add_argument("--pairs", type=int, default=8)

@@ -127,7 +127,6 @@ def main():
 
 
 def known(client):
-    """Return how many machines the scorer has data of."""
     try:
         return int(client.machines(limit=1)["total"])
     except WindwardError:

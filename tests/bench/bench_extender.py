@@ -133,7 +133,6 @@ def measure(nodes, questions, kinds):
 
 
 def main():
-    """Print the figures; return 1 when one is above its limit."""
     asked_for = read_options(__doc__, nodes=5_000, questions=300, kinds=1)
     found = measure(asked_for.nodes, asked_for.questions, asked_for.kinds)
     print(json.dumps(found, indent=1))

@@ -49,8 +49,6 @@ NULL_MESSAGES, NULL_MACHINES = 100_000, 1_000
 
 
 class Column(NamedTuple):
-    """A column of a table: its heading, the figure, how it is written."""
-
     heading: str
     figure: str
     form: str = ",.0f"
@@ -58,8 +56,6 @@ class Column(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A picture: the name of its file, its caption, its lines."""
-
     name: str
     caption: str
     lines: tuple[Column, ...]

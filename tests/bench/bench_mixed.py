@@ -110,8 +110,6 @@ def echo_on(url):
 
 
 class MixedLoad:
-    """Measures turns of the load on one scorer."""
-
     def __init__(self, rig):
         self._rig = rig
         self._turns = 0
@@ -165,8 +163,6 @@ class MixedLoad:
 
 
 class DecisionsAlone:
-    """Measures decisions by the parts of a scorer in this process."""
-
     def __init__(self, url, machines, *, whole=False):
         self.url = url
         settings = load_settings(ScorerSettings, "scorer", ["--redis-url", url], {})

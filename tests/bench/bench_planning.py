@@ -54,7 +54,6 @@ def hot_table(machines, hot=0.05):
 
 
 def instances(names, count):
-    """Return so many confirmed instances of different sizes, spread over the machines."""
     cpu = np.random.default_rng(2).uniform(0.2, 4.0, count)
     return [
         Instance(

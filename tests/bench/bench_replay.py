@@ -24,7 +24,6 @@ BUDGET_S = 60.0
 
 
 def main():
-    """Make a world of one day and run it under each profile."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--machines", type=int, default=200)
     parser.add_argument("--profile", action="append")

@@ -102,7 +102,6 @@ class Deployer:
         self._dice = random.Random(number)
 
     def place(self, turn):
-        """Place one instance; every tenth time a batch too."""
         name, (cpu, memory) = f"c{self._number}-{turn}", self._dice.choice(SIZES)
         port = 6379 + self._dice.randrange(40)
         of = self._dice.choice(self.classes)

@@ -36,7 +36,6 @@ class Requests:
         return {"cpu": cpu, "memory": memory}
 
     def draw(self):
-        """Return the fields of a request, without an id."""
         request = self.size()
         if self._kind != "mixed" or self.dice.random() >= CARRYING:
             return request

@@ -65,8 +65,6 @@ END_S = 120.0
 
 @dataclass(frozen=True)
 class Rig:
-    """The processes and connections of a side."""
-
     url: str
     wire: Wire
     server: int

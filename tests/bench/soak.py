@@ -39,7 +39,6 @@ SLOTS_OF_WINDOW = 360
 
 
 def reader(name, url, names, folder):
-    """Return a scorer or an exporter of this fleet."""
     port = free_port()
     arguments = ["--redis-url", url, "--prefix", names.prefix, "--metrics-port", str(port)]
     command = [sys.executable, "-m", "ops.cli.main", name, *arguments]

@@ -100,7 +100,6 @@ def publish_slots(kafka, prefix, machines, messages, may_go_on=lambda _: True):
 
 
 def run_worker(kind, kafka, redis_url, prefix, messages):
-    """Run one worker over the topic and return what it measured."""
     command = [sys.executable, "-m", "tests.bench.stream_worker", kind, kafka, redis_url, prefix, str(messages)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=True)
     return json.loads(done.stdout)

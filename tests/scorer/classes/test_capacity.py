@@ -114,7 +114,6 @@ def test_old_data_gives_nothing(row):
 
 
 def test_every_row_has_a_test():
-    """20 rows of batch, 19 of mid and what it goes by; each kind has a test above."""
     kinds = [one["kind"] for one in TABLES["koordinator_mid_resource"]["cases"]]
     assert {kind: kinds.count(kind) for kind in set(kinds)} == {"mid": 11, "unused": 2, "degrade": 6}
     assert len(TABLES["koordinator_batch_resource"]["cases"]) == 20

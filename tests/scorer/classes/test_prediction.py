@@ -98,7 +98,6 @@ def test_what_was_stored_goes_on_as_if_nothing_had_happened(before, after):
 
 
 def test_machines_come_and_go():
-    """A new one gets a row, one that nobody reports keeps its own for four days, and each its own figures."""
     found = prediction.Histograms()
     found.look(["a", "b"], np.concatenate([used(1.0), used(8.0)], axis=2), np.repeat(CAPACITY, 2, axis=1), START_S)
     found.look(["b", "c"], np.concatenate([used(8.0), used(2.0)], axis=2), np.repeat(CAPACITY, 2, axis=1), START_S + 60)

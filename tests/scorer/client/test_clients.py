@@ -167,7 +167,6 @@ def test_a_password_is_not_shown():
 
 
 def test_its_keywords_are_current():
-    """``python -m schemas.client_keywords`` writes them; commit what it wrote."""
     assert KEYWORDS.read_text() == client_keywords(), "run python -m schemas.client_keywords"
 
 

@@ -52,7 +52,6 @@ def test_how_much_is_learned(value, said):
     [(5, {}, 5, 25), (15, {}, 15, 25), (30, {}, 25, 25), (15, {"selector": "machine!=m03"}, 15, 24)],
 )
 def test_the_total_is_that_of_the_fleet(monkeypatch, limit, more, shown, total):
-    """However many pages are read; one by one they end where the limit is reached."""
     scorer = Scorer(fleet(*(machine(f"m{number:02}") for number in range(25))))
 
     def read(_, kind, method, params):

@@ -120,7 +120,6 @@ def test_limits_are_known_where_every_container_has_one():
     ],
 )
 def test_the_limit_of_a_whole_pod_is_resized_too(spec, status, wanted):
-    """The larger of what it has and asks for; what it has, if it can never grow."""
     assert limits_of(read(spec, status)) == {"cpu": wanted}
 
 

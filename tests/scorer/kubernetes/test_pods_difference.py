@@ -175,7 +175,6 @@ def test_the_class(spec, annotations, wanted):
 
 
 def test_annotations_and_extended_resources():
-    """Of what Kubernetes has no field for; a wrong annotation does not lose the pod."""
     asked = {"requests": {"cpu": "1", "windward.io/nic": "5M", "nvidia.com/gpu": "1"}}
     spec = {"nodeName": "n1", "containers": [{"resources": asked}]}
     notes = {"windward.io/expected-cpu": "300m"}

@@ -26,8 +26,6 @@ ROLE = {"cluster": "shop", "role": "master", "cluster_masters": 5}
 
 @dataclass(frozen=True)
 class FewInstances:
-    """A filter of another package, with a limit on how many instances there are."""
-
     name: ClassVar[str] = "few_instances"
     reason: ClassVar[str] = "too many instances"
     most: int = 50
@@ -57,7 +55,6 @@ def test_each_filter_names_its_limit_for_each_machine():
 
 
 def test_a_filter_of_another_package_gives_its_limit():
-    """The number of instances, and of some classes, without a line in the scorer."""
     first, _ = found(request(id="i", cpu=1), FewInstances(most=4))
     assert (first[total("instances")], first[total("instances", "batch", "free")]) == (4.0, 2.0)
 
@@ -74,7 +71,6 @@ def test_a_request_that_is_not_the_rankings_has_limits_of_its_own():
 @pytest.mark.parametrize("masters", range(1, 12))
 @pytest.mark.parametrize("share", [0.0, 0.25, 1 / 3, 0.5, 1.0])
 def test_the_masters_formula_is_below_the_share_and_at_least_one(masters, share):
-    """The first is always allowed; with more, they stay below the share of the cluster's masters."""
     asked = request(id="i", cluster="shop", role="master", cluster_masters=masters)
     (limit,) = Masters(share=share).limit(asked, None)
     allowed = [n for n in range(1, 20) if n == 1 or n < share * masters - 1e-9]

@@ -176,7 +176,6 @@ def test_refused(scorer, asked, error):
 
 
 def test_it_chooses_the_cheapest_machines(scorer):
-    """As the command's --consolidate does; with apply the chosen ones are cordoned, no others."""
     scorer.ask("place", id="alone", cpu=0.5, memory=1, machine="b1")
     scorer.ask("confirm", id="alone")
     found = scorer.ask("drain", consolidate=2)

@@ -175,7 +175,6 @@ def test_the_reason(case):
 
 @pytest.mark.parametrize("case", rows("anomaly_detection"))
 def test_rounds_in_a_row(case):
-    """A machine is abnormal from the round after so many."""
     inputs = case["inputs"]
     condition = Condition(inputs["consecutive_abnormalities"], inputs["consecutive_normalities"])
     detectors = Detectors()

@@ -52,7 +52,6 @@ def test_promises_limit_it():
 
 
 def test_measured_load_limits_it_first():
-    """Under a profile with thresholds on usage: a copy counts with what it is expected to use."""
     by_load = found(small(), "koordinator", cpu=1, memory=1).copies.tolist()
     assert by_load == one_by_one(small(), "koordinator", cpu=1, memory=1)
     assert by_load[1] < found(small(), "kubernetes", cpu=1, memory=1).copies.tolist()[1]

@@ -112,7 +112,6 @@ def test_no_placement_breaks_a_rule(asked):
 
 
 def test_the_method_names_the_rule_and_its_members():
-    """Two that a role makes too many: the rule, and both of them as rows."""
     scorer = Scorer(fleet(*(machine(n, 99, 999, usage=IDLE, labels={"rack": rack}) for n, rack in RACK.items())))
     rule = {"instances": {"cluster": "c", "role": "master"}, "topology": "rack"}
     for name, role in (("one", "master"), ("two", "replica")):
@@ -140,7 +139,6 @@ def test_the_method_names_the_rule_and_its_members():
 
 
 def test_all_members_of_a_large_group_are_counted():
-    """The newest hundred are named, all are in the total."""
     rows = [row for name in "aab" for row in members(" ".join(name * 50), far())]
     ledger = LedgerView(record({**one, "id": f"{n:03}"}) for n, one in enumerate(rows))
     inputs = inputs_on(fleet(*(machine(n, labels={"rack": "1"}) for n in "ab")), ledger, Profile("any"))

@@ -97,7 +97,6 @@ def test_warnings_tell_warming_and_stale():
 
 
 def test_a_score_used_twice_is_told_twice():
-    """Packing by cpu and by memory: the second has its number, and a refused machine no place in either."""
     text = '[[filters]]\nuse = "cordon"\n' + "".join(
         f'[[scores]]\nuse = "target_load_packing"\nresource = "{name}"\n' for name in ("cpu", "memory")
     )
@@ -114,7 +113,6 @@ def test_a_score_used_twice_is_told_twice():
 
 
 def test_no_machine_fits_is_an_answer_in_one_line():
-    """The reason line counts each refused machine once, for the first filter that refused it."""
     found = ranked(mixed())
     assert found.chosen is None
     assert explain.summary(found) == "0/5 feasible: 3 cpu used over threshold, 2 stale"

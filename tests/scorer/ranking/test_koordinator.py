@@ -193,16 +193,13 @@ def test_load_aware_filter_as_koordinator(row):
             assert (name in said["reason"]) == (name in expected["reason"])
 
 
-def score_of(row):
+@pytest.mark.parametrize("row", cases(SCORE), ids=by_name)
+def test_load_aware_score_as_koordinator(row):
     inputs = row["inputs"]
     settings = profile(inputs["params"])
     (score,), _ = settings.pop("scores"), settings.pop("filters")
-    return raw_scores(offline_fleet(inputs), score, request(**instance(inputs["incoming"])), **settings)["m"]
-
-
-@pytest.mark.parametrize("row", cases(SCORE), ids=by_name)
-def test_load_aware_score_as_koordinator(row):
-    assert score_of(row) == row["expected"]["score"]
+    found = raw_scores(offline_fleet(inputs), score, request(**instance(inputs["incoming"])), **settings)
+    assert found == {"m": row["expected"]["score"]}
 
 
 @pytest.mark.parametrize("row", cases(ESTIMATOR, "estimate_pod"), ids=by_name)

@@ -221,7 +221,6 @@ def test_requested_to_capacity_ratio_as_kube_scheduler(row):
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_ratio_of_a_resource_that_is_not_there(name, allocatable, expected):
-    """What a machine does not have counts neither as empty nor as full."""
     offline = fleet(machine("m", None, None, capacity=allocatable))
     plugin = RequestedToCapacityRatio(shape=((0, 0), (100, 10)), rounding=True)
     assert scores(plugin, offline, request(cpu=1, memory=300)) == {"m": expected}

@@ -19,7 +19,6 @@ LENGTHS_S = {"5m": 300, "10m": 600, "15m": 900}
     "row", [row for row in cases("load_watcher", "window") if row["name"] not in NOT_COVERED], ids=by_name
 )
 def test_a_window_not_kept_falls_back_to_the_next_shorter(row):
-    """A profile's window that is not kept becomes the next shorter one, as load-watcher means it."""
     inputs = row["inputs"]
     kept = {}
     for name, snapshots in inputs["caches"].items():

@@ -247,7 +247,6 @@ def test_a_place_that_was_missing_before_refuses_nothing_else():
     ],
 )
 def test_far_from_the_limit_a_decision_counts_changes(asked, came, later_s, changes):
-    """The sums are computed again for a larger instance, and for new measurements."""
     of, how, tables = racks(100, 5), profile("kubernetes", "rack"), Tables()
     assert near(request(cpu=1, memory=1), of.inputs(how, tables)) is None
     for number, one in enumerate(came):

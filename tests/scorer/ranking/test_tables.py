@@ -164,7 +164,6 @@ def test_every_row_is_judged_or_listed(table):
 
 
 def test_every_table_is_here_or_listed():
-    """The tables that have no counterpart are not here, and no list is of a table that is not."""
     here = {path.stem for path in CASES.glob("*.json")}
     assert not here & TABLES_NOT_HERE.keys()
     assert here == COUNTS.keys() >= NOT_COVERED.keys() | DIFFERENT.keys()

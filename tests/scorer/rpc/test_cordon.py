@@ -29,7 +29,6 @@ def scorer():
     ],
 )
 def test_which_machines(scorer, asked, machines):
-    """By names, globs and a selector, each once; their entries say so, and no longer after the way back."""
     found = scorer.ask("cordon", **asked)
     assert found == {"rules": {name: {"cordon": True} for name in machines}, "dry_run": False}
     assert scorer.rules.entries == dict.fromkeys(machines, b'{"cordon":true}')

@@ -72,8 +72,6 @@ class Service:
 
 
 class Watched(Service):
-    """Notes what was written when each query is worked on."""
-
     def __init__(self, wire):
         self._wire = wire
         self.written = {}
@@ -314,7 +312,6 @@ def test_one_ends_after_the_other():
 
 
 def test_there_is_a_largest_number():
-    """What is beyond it is refused at once, and takes no memory."""
     replies, service, _ = make(*["1"] * LONG_MAX)
     refused = replies.reply(b"", Query(id="2", method="place"))
     assert (refused.error.code, refused.error.retryable) == ("RESOURCE_EXHAUSTED", True)

@@ -25,7 +25,6 @@ def mean_of(snapshot, name):
 
 
 def test_tables_of_several_partitions_are_joined():
-    """Every machine of every table has one row; a column nobody wrote is unknown."""
     snapshot = build_snapshot([table(["a", "b"]), table(["c"], mean=3.0)], {}, {})
     assert snapshot.names == ("a", "b", "c")
     assert [mean_of(snapshot, name) for name in snapshot.names] == [1, 1, 3]
@@ -47,7 +46,6 @@ def test_of_two_rows_the_newer_counts(first, second, expected):
 
 
 def test_machines_without_data_are_there():
-    """What only facts, the operator or the ledger know has a row, no data, and is infinitely old."""
     facts = {"f": MachineFacts(v=1, machine="f", boot=0, at=0, capacity={"cpu": 4.0}, labels={"x": "y"})}
     operator = {"o": OperatorFacts(cordon=True, capacity={"cpu": 6.0}), DEFAULT: OperatorFacts(labels={"all": "yes"})}
     snapshot = build_snapshot([table(["a"])], facts, operator, ledger_machines=("l", "a"))
@@ -96,7 +94,6 @@ def chosen(*coverages, window_s=LONGEST_COVERED):
     [((1.0, 0.75), 0.75), ((0.75, None), 0.75), ((None, 1.0), 1.0), ((None, None), 0.0), ((0.75, 0.0), 0.0)],
 )
 def test_the_resource_that_is_covered_least_counts(of, expected):
-    """One without data in the window does not count; a machine without any is not covered."""
     found = chosen(of, window_s=300)
     assert found.coverage.tolist() == [expected]
     assert found.warming.tolist() == [expected < WARMING_COVERAGE]

@@ -17,7 +17,6 @@ from tests.scorer.snapshot.tables import table
 
 
 def test_tables_with_other_windows_are_aligned():
-    """While workers with two settings run, each table's windows count under their own length."""
     snapshot = build_snapshot([table(["a"]), table(["b"], mean=2.0, windows_s=(300, 900))], {}, {})
     assert snapshot.windows_s == (300, 900, 3600)
     assert snapshot.windows(300).mean[0].tolist() == [1, 2]

@@ -38,7 +38,6 @@ def test_instances_that_ran_before_a_time_are_counted():
 
 
 def test_an_instance_is_found_on_its_machine_alone():
-    """Figures by resource; what was never measured, or is in no column, is left out."""
     usages = Usages([UsageTable(table({("m", ""): 9.0, ("m", "a"): 1.5})), UsageTable(table({("n", "b"): 2.0}))])
     assert usages.find("m", "a") == InstanceUsage(
         at=100.0, since=40.0, count=2, partial=True, recent={"cpu": 1.5}, daily={},

@@ -175,7 +175,6 @@ def test_what_has_no_machine_depends_on_nothing():
 
 
 def test_who_takes_no_more_outcomes_ends_it():
-    """A step is carried out when its outcome is asked for."""
     scorer = Scorer({"a": SILENT})
     assert next(carry_out(move_steps(), Calls(scorer), OnRefusal.GO_ON)).state == "unanswered"
     assert len(scorer.calls) == 1

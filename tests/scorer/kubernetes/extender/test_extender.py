@@ -109,7 +109,6 @@ def test_unknown_nodes_are_counted():
 
 
 def test_a_reservation_is_for_the_chosen_node_within_its_limits():
-    """Of cpu and memory, by what is promised; a node that is not known has no limits."""
     ranking = rank(request(), inputs(mode="bind"))
     wanted = reservation(request(), "n3", ranking)
     (offered,) = wanted.candidates

@@ -128,7 +128,6 @@ def test_a_body_that_cannot_be_read(body):
 
 
 def test_whole_nodes_are_told_once(caplog):
-    """The setting is named in the log, as prioritize has no field for an error."""
     scene = Scene()
     body = msgspec.json.encode({"Pod": POD, "Nodes": {"items": []}})
     assert [scene.verbs.prioritize(body), scene.verbs.prioritize(body)] == [[], []]

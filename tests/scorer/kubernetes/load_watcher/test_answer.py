@@ -43,7 +43,6 @@ def answer_of(snapshot, now_s=NOW_S):
 
 
 def test_the_body_is_that_of_a_load_watcher():
-    """All of it, in percent of the capacity; the end is that of the newest sample, not that of its slot."""
     end = math.floor(NOW_S - 3)
     figures = [
         {"name": "windward", "type": kind, "operator": operator, "rollup": "15m", "value": value}
@@ -87,7 +86,6 @@ def test_a_stale_node_is_left_out_unless_all_are(ages_s, listed, silent, end_age
 
 
 def test_an_interval_longer_than_the_limit_is_no_fault():
-    """A node that reports once a minute is stale after three of its intervals."""
     snapshot = nodes_of(3, 150, interval_s={1: 60.0})
     assert set(answer_of(snapshot).body.data.nodes) == {"n0", "n1"}
     assert set(answer_of(snapshot, NOW_S + 31).body.data.nodes) == {"n0"}
@@ -228,7 +226,6 @@ def test_other_pages_and_methods(scene):
 
 
 def test_an_answer_is_made_once_a_snapshot(scene, made):
-    """However many ask; a new snapshot or a node that becomes stale makes another."""
     first, second = nodes_of(3, 20), nodes_of(1, 2)
     scene.read(first)
     assert [scene.get("/watcher") for _ in range(5)][1:] == [scene.get("/watcher")] * 4

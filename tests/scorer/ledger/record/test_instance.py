@@ -23,7 +23,6 @@ FIRST = b'{"machine":"m","state":"reserved",'
 
 @pytest.mark.parametrize(("given", "stored"), [({}, {}), ({"cpu": 0}, {"cpu": 0}), ({"cpu": 0.5}, {"cpu": 500_000})])
 def test_a_record_tells_0_from_none_given(given, stored):
-    """An amount that was not given is not in the record, and is None when it is read; a 0 stays a 0."""
     tail = instance.record_tail(instance_of(read_request({"id": "a", **given}), "m", 0.0))
     assert msgspec.json.decode(b"{" + tail + b"}")["amounts"] == stored
     read = instance.read_record(FIRST + tail + b"}")
@@ -125,7 +124,6 @@ def test_digests_tell_requests_apart(one, other, same):
 
 
 def test_units_round_to_the_nearest_and_nan_is_no_limit():
-    """Amounts become whole numbers; what is not known limits nothing."""
     assert in_units("cpu", 0.1) * 39 == in_units("cpu", 3.9)
     assert in_units("memory", 0.4) == 0
     assert in_units("nic", math.nan) == -1

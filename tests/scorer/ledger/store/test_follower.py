@@ -58,7 +58,6 @@ INVENTORY = """
 
 
 def test_difference_tells_added_changed_gone_and_same():
-    """Each instance is in one of four groups; a reservation not yet there is left to its expiry."""
     diff = difference(LEDGER, read_inventory(INVENTORY))
     assert [one.id for one in diff.added] == ["new"]
     assert {old.id: what for old, _, what in diff.changed} == {
@@ -82,7 +81,6 @@ def test_difference_tells_added_changed_gone_and_same():
     ],
 )  # fmt: skip
 def test_a_wrong_inventory_names_the_line(text, word):
-    """Nothing is imported from a file with a mistake; the message says where it is."""
     with pytest.raises(InventoryError, match=word):
         read_inventory(text)
 
@@ -106,7 +104,6 @@ def test_a_script_has_the_functions_it_uses(name):
 
 
 def test_functions_of_other_scripts_are_left_out():
-    """A release needs no limits, a reservation no move, a lease nothing."""
     lease, release, reserve = (set(MADE.findall(script_text(name))) for name in ("lease", "release", "reserve"))
     assert "misfit" in reserve - release
     assert not lease

@@ -72,7 +72,6 @@ def test_a_moving_instance_is_left_out_on_both_its_machines():
 
 
 def test_changes_are_those_proposed():
-    """The ledger's own are not among them, and the position counts both."""
     ledger = LedgerView([instance(1, "a")])
     ledger.apply(instance(2, "b"))
     overlay = Overlay(ledger)

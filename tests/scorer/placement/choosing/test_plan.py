@@ -204,7 +204,6 @@ def test_machines_of_instances_placed_before_count(limits, held, wanted):
 
 
 def test_more_different_machines_than_instances_is_an_error():
-    """A wish that cannot be met whatever the fleet is refused, naming the field."""
     offline = four()
     with pytest.raises(InvalidRequest, match="machines_min"):
         plan([request(machines_min=3)] * 2, offline.inputs(PROFILES.choose()))

@@ -67,7 +67,6 @@ def test_another_query_is_answered_within_a_batch():
 
 
 def test_nothing_is_reserved_after_the_deadline():
-    """The deadline is looked at in every step; the error tells how many instances there are."""
     scorer = Scorer()
     steps = scorer.steps(unlike(40), deadline=FLEET.now_s + 1)
     next(steps)

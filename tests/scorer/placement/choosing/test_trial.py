@@ -79,7 +79,6 @@ def test_which_nodes_take_one_more_pod():
 
 
 def test_an_overlay_that_is_there_is_gone_on_with():
-    """What was proposed before is seen, and what is proposed now is in it."""
     of = small({"id": "a", "machine": "m0", "cpu": 8})
     overlay = Overlay(of.ledger, without=["a"])
     trial = Trial(of.inputs(PROFILES.choose("kubernetes")).on(overlay))

@@ -138,7 +138,6 @@ def test_only_what_is_over_gives_and_only_what_is_under_takes():
 
 
 def test_moves_of_the_last_hour_count():
-    """The limits by the hour are of the plan and of what moved before it."""
     machines = loaded(hot=9.8, cold=1)
     instances = [{"id": f"i{n}", "machine": "hot", "cpu": 1, "memory": 2} for n in range(4)]
     of = fleet(*machines, instances=instances)

@@ -45,7 +45,6 @@ def test_what_leaves_has_a_target_that_stays_below():
 
 
 def test_the_number_of_instances_has_a_threshold():
-    """A machine with more than 60 % of five instances gives one, whatever they use."""
     counted = {"high": {"instances": 60.0}, "low": {"instances": 40.0}, "instances_full": 5}
     plan = planned(hot(), **counted)
     assert len(steps(plan)) == 1
@@ -67,7 +66,6 @@ def test_weights_say_what_goes_first():
 
 
 def test_only_after_several_rounds():
-    """With rounds remembered, the machine gives in the round after as many as the setting says."""
     rounds = Rounds(condition_of(Rebalancing(rounds_over=2), 60.0))
     assert [len(steps(planned(hot(), 20.0 * n, rounds=rounds))) for n in range(3)] == [0, 0, 2]
 

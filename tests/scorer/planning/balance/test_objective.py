@@ -36,7 +36,6 @@ def shares_of(*shares, std=0.05, allocatable=10.0):
 
 
 def test_overload_against_samples():
-    """The mean of what is above the limit, over draws of the load."""
     rng = np.random.default_rng(1)
     for share in (0.7, 0.85, 0.95):
         drawn = np.maximum(rng.normal(share, np.hypot(0.05, 0.05), 2_000_000) - 0.9, 0).mean()
@@ -59,7 +58,6 @@ def test_a_machine_of_unknown_load_has_none():
 
 @given(st.floats(0.1, 0.95), st.floats(0.0, 0.95), st.floats(0.0, 4.0))
 def test_what_is_looked_at_is_what_a_move_makes(source, target, usage):
-    """`without` and `with_one` say what `move` then does."""
     both, used, variance = shares_of(source, target), np.array([usage]), np.array([0.01])
     left = both.without(0, used[:, None])[0]
     taken, _ = both.with_one(used, variance)

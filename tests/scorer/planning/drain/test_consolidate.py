@@ -52,7 +52,6 @@ def pair():
 
 
 def test_the_cheapest_first():
-    """The memory to copy, and the instances; nothing moves to a machine that is emptied."""
     found = emptied(four(), 2)
     assert [(one.machine, one.instances) for one in found.emptying.machines] == [("m0", 1), ("m1", 2)]
     assert found.emptying.machines[1].memory == pytest.approx(2 * found.emptying.machines[0].memory)

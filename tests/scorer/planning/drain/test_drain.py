@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.resources import PRIORITY_CLASSES
 from scorer.ledger.record.instance import Moving, as_request, copy_with, moved_to
 from scorer.ledger.view.overlay import Overlay
 from scorer.planner.drain import drain_result
@@ -19,6 +20,7 @@ from tests.effort import examples
 from tests.scorer.fleets import fleet, machine
 
 IDLE = {"cpu": {"mean": 1, "std": 0.2}, "memory": 5}
+STAYS = {"labels": {"movable": "false"}}
 
 
 def drained(of, *machines, profile="windward", **how):
@@ -36,7 +38,6 @@ def where(found):
 
 
 def test_the_largest_first_and_the_rest_is_told_why():
-    """16 cores are there for 18; the words are those of a refusal."""
     found = drained(small({"id": "s", "cpu": 2}, {"id": "l", "cpu": 8}, {"id": "m", "cpu": 8}), profile="kubernetes")
     assert sorted(map(str, where(found).values())) == ["None", "a", "b"]
     assert [(one.instance.id, one.why) for one in found.blocked] == [
@@ -78,8 +79,8 @@ def test_a_profile_without_the_filter_gets_it():
     [
         pytest.param({}, {}, "a", id="it goes to the best"),
         pytest.param({"state": "reserved"}, {}, None, id="a reservation stays"),
-        pytest.param({"labels": {"movable": "false"}}, {}, None, id="it is said to stay"),
-        pytest.param({"labels": {"movable": "false"}}, {"force": True}, "a", id="although it is said to stay"),
+        pytest.param(STAYS, {}, None, id="it is said to stay"),
+        pytest.param(STAYS, {"force": True}, "a", id="although it is said to stay"),
         pytest.param({}, {"same": ("rack",)}, "a", id="a machine of its rack"),
         pytest.param({}, {"same": ("zone",)}, "a", id="neither has the label"),
         pytest.param({"cluster": "shop"}, {}, "b", id="its cluster is on the other"),
@@ -111,7 +112,7 @@ TWO_MASTERS = [{"id": f"m{n}", "cluster": "c", "role": "master", "cluster_master
                      "0/2 feasible: 1 cordoned, 1 sum of maxmemory too large", id="maxmemory"),
         pytest.param({"memory": 99.5}, [], {}, "0/2 feasible: 1 cordoned, 1 too much memory used", id="memory"),
         pytest.param({"cpu": 7.5}, [], {}, "0/2 feasible: 1 cordoned, 1 too much cpu used", id="cpu"),
-        pytest.param({"labels": {"movable": "false"}}, [], {},
+        pytest.param(STAYS, [], {},
                      "its label movable=false says that it stays (--force moves it)", id="pinned by its label"),
         pytest.param({"selector": "disk=ssd"}, [], {},
                      "0/2 feasible: 1 cordoned, 1 not selected by label", id="pinned by its selector"),
@@ -287,7 +288,6 @@ def test_a_drain_upholds_every_filter(data):
 
 
 def test_each_line_says_what_it_asked_for():
-    """Amounts that were not given are left out; an instance that stays has no target and a reason."""
     instances = [
         {"id": "goes", "machine": "a", "cpu": 2, "placed_ago_s": 900},
         {"id": "stays", "machine": "a", "cpu": 1, "memory": 5, "labels": {"movable": "false"}, "placed_ago_s": 900},
@@ -305,23 +305,17 @@ def test_each_line_says_what_it_asked_for():
 
 
 @settings(max_examples=examples(10, 30), deadline=None)
-@given(
-    st.lists(st.tuples(st.sampled_from(["prod", "mid", "batch", "free"]), st.booleans(), st.integers(1, 6)), min_size=1)
-)
+@given(st.lists(st.tuples(st.sampled_from(PRIORITY_CLASSES), st.booleans(), st.integers(1, 6)), min_size=1))
 def test_of_a_lost_machine_no_lower_instance_takes_the_room_of_a_higher_one(held):
     """An instance that finds no machine finds none, either, when those alone are placed that go before it."""
     records = [
-        {"id": f"i{n}", "cpu": cpu, "priority_class": of, "role": "master" if master else "", "labels": MOVABLE_NOT}
+        {"id": f"i{n}", "cpu": cpu, "priority_class": of, "role": "master" if master else "", **STAYS}
         for n, (of, master, cpu) in enumerate(held)
     ]
     found = drained(small(*records), profile="kubernetes", lost=True)
-    rank_of = {f"i{n}": (ORDER.index(of), not master) for n, (of, master, _) in enumerate(held)}
+    rank_of = {f"i{n}": (PRIORITY_CLASSES.index(of), not master) for n, (of, master, _) in enumerate(held)}
     assert where(found).keys() == rank_of.keys()
     for one in found.blocked:
         before = [each for each in records if rank_of[str(each["id"])] <= rank_of[one.instance.id]]
         alone = drained(small(*before), profile="kubernetes", lost=True)
         assert where(alone)[one.instance.id] is None
-
-
-MOVABLE_NOT = {"movable": "false"}
-ORDER = ("prod", "mid", "batch", "free")

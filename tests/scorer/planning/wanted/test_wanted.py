@@ -134,7 +134,6 @@ def test_new_ones_see_what_is_released():
     ("named", "why"), [("z", "there is no machine 'z'"), ("a", "0/2 feasible: 1 cordoned, 1 not the machine asked for")]
 )
 def test_a_new_one_on_a_machine_that_takes_none(named, why):
-    """The words say whether it is unknown or only closed."""
     of = two(operator={"cordon": True})
     assert brief(found(of, {"id": "new", "cpu": 1, "machine": named})) == [("refuse", "new", None, why)]
 

@@ -89,7 +89,6 @@ def test_the_studys_target_load_example(row):
 @settings(deadline=None)
 @given(target=st.floats(1, 99), utilization=st.floats(0, 150))
 def test_packing_rises_to_the_target_and_then_breaks(target, utilization):
-    """The score is best at the target, lies in 0-100, and is 0 over 100 %."""
     offline = fleet(machine("any", 100, usage={"cpu": utilization}), machine("at", 100, usage={"cpu": target - 1e-9}))
     found = scores(TargetLoadPacking(target=target / 100), offline)
     assert 0 <= found["any"] <= 100

@@ -23,7 +23,6 @@ def size(found):
 
 
 def lengths(log):
-    """Return to how many entries each pending command cuts the stream."""
     return [int(command[4]) for command in log.take()]
 
 
@@ -32,7 +31,6 @@ def test_a_small_answer_is_kept_whole():
 
 
 def test_a_large_answer_keeps_the_chosen_machine():
-    """Its terms and the counts stay; the other machines go, and that is said."""
     short = msgspec.json.decode(shortened(answer(1000)))
     assert short.pop("shortened") is True
     assert short == msgspec.to_builtins(answer(1)) | {"feasible": 1000}
