@@ -43,31 +43,16 @@ def shell(tmp_path_factory):
     environ = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
     (folder / "redis-cli").write_text(REDIS_CLI.format(python=sys.executable))
     (folder / "redis-cli").chmod(stat.S_IRWXU)
-    settings = StackSettings(
-        kafka_port=0,
-        redis_port=0,
-        metrics_port=0,
-        machines=MACHINES,
-        backfill_s=900,
-        partitions=2,
-        state_dir=folder / "state",
-    )
+    ports = dict.fromkeys(("kafka_port", "redis_port", "metrics_port"), 0)
+    settings = StackSettings(**ports, machines=MACHINES, backfill_s=900, partitions=2, state_dir=folder / "state")
     with forking(folder), Stack(settings, environ | {"WINDWARD_FLUSH_INTERVAL_S": "2"}) as stack:
         with Client(stack.redis_url, timeout_s=10) as client:
             wait_until(lambda: all_fresh(client, MACHINES), 180, "each machine is known by a recent sample")
             assert client.place(cpu=0.1, memory="100M").machine  # pages that read events have one
         path = f"{folder}:{NODE}:{Path(sys.executable).parent}:{environ['PATH']}"
         ansible = {"ANSIBLE_HOME": str(folder / "ansible"), "ANSIBLE_PYTHON_INTERPRETER": sys.executable}
-        yield (
-            environ
-            | ansible
-            | {
-                "PATH": path,
-                "WINDWARD_REDIS_URL": stack.redis_url,
-                "WINDWARD_KAFKA": stack.kafka,
-                "PYTHONPATH": str(ROOT),
-            }
-        )
+        addresses = {"WINDWARD_REDIS_URL": stack.redis_url, "WINDWARD_KAFKA": stack.kafka}
+        yield environ | ansible | addresses | {"PATH": path, "PYTHONPATH": str(ROOT)}
 
 
 @pytest.mark.parametrize(

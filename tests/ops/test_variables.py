@@ -10,32 +10,15 @@ from schemas.process.flags import OF_PROCESSES, has_variable, owner
 from schemas.process.settings import gather
 
 PROCESSES = (
-    "up",
-    "agent",
-    "bridge",
-    "stream",
-    "scorer",
-    "exporter",
-    "record",
-    "planner",
-    "load-watcher",
-    "pods",
-    "extender",
+    "up", "agent", "bridge", "stream", "scorer", "exporter", "record", "planner", "load-watcher", "pods", "extender",
     "evictor",
-)
+)  # fmt: skip
 """The commands that run until they are stopped; each of the others is one call."""
 
 SHARED = (
-    "CommonSettings",
-    "RedisSettings",
-    "WindowsSettings",
-    "KafkaSettings",
-    "LedgerServerSettings",
-    "LedgerSettings",
-    "ClientSettings",
-    "PublishSettings",
-    "BalanceSettings",
-)
+    "CommonSettings", "RedisSettings", "WindowsSettings", "KafkaSettings", "LedgerServerSettings", "LedgerSettings",
+    "ClientSettings", "PublishSettings", "BalanceSettings",
+)  # fmt: skip
 """The classes that calls and processes share: connections, the ledger, logs, output, samples, policy of moves."""
 
 ALIKE = {

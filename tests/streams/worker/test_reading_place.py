@@ -126,15 +126,21 @@ def test_a_hole_is_fetched_again_and_stepped_over_when_it_stays(monkeypatch):
     assert partition.next_offset == 400
 
 
-def test_a_hole_that_closes_is_forgotten(monkeypatch):
-    """The count of a hole begins anew after a message that came next."""
+@pytest.mark.parametrize(
+    ("between", "next_offset"),
+    [
+        pytest.param(lambda place, partition: check(place, partition, 300), 301, id="a message that came next"),
+        pytest.param(lambda place, partition: place.reassigned(), 300, id="a rebalance put it elsewhere"),
+    ],
+)
+def test_the_count_of_a_hole_begins_anew(monkeypatch, between, next_offset):
     monkeypatch.setattr(reading_place, "RESEEK_S", 0.0)
     place, _, partition = make_place(300)
     for _ in range(HOLE_SEEKS - 1):
         check(place, partition, 400)
-    check(place, partition, 300)
+    between(place, partition)
     check(place, partition, 400)
-    assert partition.next_offset == 301
+    assert partition.next_offset == next_offset
 
 
 def test_seeks_of_a_partition_are_apart():
@@ -151,17 +157,6 @@ def test_many_known_messages_are_skipped(known, sought):
     place, consumer, partition = make_place(10_000)
     check(place, partition, 10_000 - known)
     assert consumer.sought == sought
-
-
-def test_a_rebalance_begins_the_count_of_holes_anew(monkeypatch):
-    """The consumer was put elsewhere: what it met before says nothing."""
-    monkeypatch.setattr(reading_place, "RESEEK_S", 0.0)
-    place, _, partition = make_place(300)
-    for _ in range(HOLE_SEEKS - 1):
-        check(place, partition, 400)
-    place.reassigned()
-    check(place, partition, 400)
-    assert partition.next_offset == 300
 
 
 class Topic:
