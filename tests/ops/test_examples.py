@@ -73,32 +73,22 @@ MAY_FAIL = {
 """Exit codes of commands that tell by them what they found."""
 
 
-def examples():
-    """Every example: its line, its command, the subcommand, the settings."""
-    found = []
+def typed():
+    """Every command as it is typed, with its second word where it has some, and the settings."""
     for command, (module, _) in COMMANDS.items():
         settings = import_module(module).SETTINGS
         for verb, cls in (settings if isinstance(settings, dict) else {"": settings}).items():
-            found += [(line.partition("  #")[0].strip(), command, verb, cls) for line in cls.EXAMPLES]
             assert cls.EXAMPLES, f"windward {command} {verb}: --help has no example"
-    return found
+            yield command, verb, cls
 
 
-EXAMPLES = examples()
+COMMANDS_TYPED = list(typed())
+EXAMPLES = [(line.partition("  #")[0].strip(), *of) for of in COMMANDS_TYPED for line in of[2].EXAMPLES]
 LINES = [line for line, *_ in EXAMPLES]
 TYPED = [line for line in LINES if not any(line.startswith(start) for start in NOT_RUN)]
 
 
-def typed():
-    """Every command as it is typed, with its second word where it has some."""
-    found = []
-    for command, (module, _) in COMMANDS.items():
-        settings = import_module(module).SETTINGS
-        found += [(command, verb) for verb in settings] if isinstance(settings, dict) else [(command, "")]
-    return found
-
-
-@pytest.mark.parametrize(("command", "verb"), typed(), ids=[" ".join(one).strip() for one in typed()])
+@pytest.mark.parametrize(("command", "verb"), [of[:2] for of in COMMANDS_TYPED])
 def test_every_help_shows_its_examples(command, verb, capsys):
     """What a user sees has one at least, and each is one of those that are read and run here."""
     with suppress(SystemExit):

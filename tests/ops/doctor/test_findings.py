@@ -165,15 +165,11 @@ def test_a_finding_says_what_and_what_to_do(found, level, said, do):
     assert bool(found[0].do) == (level != "good")
 
 
-def test_replicas_that_are_waited_for_are_no_finding():
+def test_what_is_as_it_should_be_is_no_finding():
+    """Replicas that are waited for; interfaces by the kernel, a page, a rule of the operator's, agents of before."""
     assert [replication_findings(*given) for given in ((0, 0), (2, 1), (2, 2), (None, 0))] == [[]] * 4
-
-
-def test_interfaces_that_more_than_names_decided_are_no_finding():
-    """The kernel, a page, a rule of the operator's, and agents of before."""
-    assert (
-        interface_findings({"a": {"kernel": "eth0"}, "b": {"page": "eth0"}, "c": {"settings": "x, y"}, "d": {}}) == []
-    )
+    decided = {"a": {"kernel": "eth0"}, "b": {"page": "eth0"}, "c": {"settings": "x, y"}, "d": {}}
+    assert interface_findings(decided) == []
 
 
 def test_a_report_fits_the_terminal():

@@ -122,6 +122,8 @@ def test_a_damaged_file_does_not_keep_a_recorder_from_starting(tmp_path):
 
 
 def test_a_folder_that_cannot_be_used_is_told(tmp_path):
+    with pytest.raises(RecordingError, match="holds no recording"):
+        extent(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(RecordingError, match="record_dir"):
         Folder(tmp_path / "file", 2**24).take()
@@ -185,8 +187,3 @@ def test_figures_that_cannot_be_are_refused(tmp_path, what, entry):
     (tmp_path / "2024-10-04T00-0001.record").write_bytes(HEADER + frame(entry))
     with pytest.raises(RecordingError, match=r"2024-10-04T00-0001\.record: the figures .* byte"):
         list(steps(tmp_path, 0, 1e11))
-
-
-def test_no_recording_is_told(tmp_path):
-    with pytest.raises(RecordingError, match="holds no recording"):
-        extent(tmp_path)
