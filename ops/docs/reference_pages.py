@@ -24,7 +24,7 @@ from scorer.commands.shared.fleet_file import read_fleet
 from scorer.kubernetes.evictor.evictor import Metrics as OfEvictor
 from scorer.kubernetes.extender.fleet import Metrics as OfExtender
 from scorer.kubernetes.load_watcher.watcher import Metrics as OfLoadWatcher
-from scorer.kubernetes.pods.metrics import Metrics as OfPods
+from scorer.kubernetes.pods.watcher import Metrics as OfPods
 from scorer.metrics import Metrics as OfScorer
 from scorer.planner.proposer import Metrics as OfPlanner
 from scorer.ranking import profiles as profiles_package

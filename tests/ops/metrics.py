@@ -21,7 +21,7 @@ from schemas.tables.window_table import decode_table
 from scorer.kubernetes.evictor.evictor import Metrics as EvictorMetrics
 from scorer.kubernetes.extender.fleet import Metrics as ExtenderMetrics
 from scorer.kubernetes.load_watcher.watcher import Metrics as LoadWatcherMetrics
-from scorer.kubernetes.pods.metrics import Metrics as PodsMetrics
+from scorer.kubernetes.pods.watcher import Metrics as PodsMetrics
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import Metrics as ScorerMetrics
 from scorer.planner.proposer import Metrics as PlannerMetrics

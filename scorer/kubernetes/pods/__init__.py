@@ -2,5 +2,4 @@
 
 settings  its settings, and how the API server is reached with them
 watcher   lists and watches under a lease, and writes what changed to the ledger
-metrics   what it counts
 """

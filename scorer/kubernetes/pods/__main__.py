@@ -13,9 +13,7 @@ from schemas.process.settings import setting
 from schemas.process.signals import Stop
 from schemas.process.version import product_version
 from scorer.kubernetes.kubernetes_settings import KubernetesSettings, Name
-from scorer.kubernetes.pods.metrics import Metrics
-from scorer.kubernetes.pods.nodes import NodeFacts
-from scorer.kubernetes.pods.watcher import PodsWatcher
+from scorer.kubernetes.pods.watcher import Metrics, NodeFacts, PodsWatcher
 from scorer.ledger.store.scripts import Lease, Ledger
 from scorer.live.live_fleet import refuse_mode
 from scorer.wire import Wire

@@ -10,9 +10,7 @@ import redis
 
 from ops.stack.servers.process import LOOPBACK
 from schemas.messages.process import read_processes
-from scorer.kubernetes.pods.metrics import Metrics
-from scorer.kubernetes.pods.nodes import NodeFacts
-from scorer.kubernetes.pods.watcher import PodsWatcher
+from scorer.kubernetes.pods.watcher import Metrics, NodeFacts, PodsWatcher
 from scorer.kubernetes.pods_api import ApiServer
 from scorer.kubernetes.pods_request import Reading
 from scorer.ledger.record.instance import Instance
