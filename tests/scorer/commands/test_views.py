@@ -221,11 +221,8 @@ def test_it_is_drawn_again_every_two_seconds(monkeypatch):
 
 def test_a_list_stays_while_the_scorer_is_away(monkeypatch):
     frames = drawn(monkeypatch, "1 of 1", AWAY, "2 of 2")
-    assert frames == [
-        "12:00:00\n1 of 1",
-        "12:00:00; no connection: the list is from before\n1 of 1",
-        "12:00:00\n2 of 2",
-    ]
+    away = "12:00:00; no connection: the list is from before\n1 of 1"
+    assert frames == ["12:00:00\n1 of 1", away, "12:00:00\n2 of 2"]
 
 
 @pytest.mark.parametrize("errors", [[AWAY], ["1 of 1", WRONG]])

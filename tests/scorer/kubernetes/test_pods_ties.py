@@ -273,13 +273,10 @@ def some_cluster(seed):
         key, some = (
             ("size", ("0", "1", "2", "3")) if operator in ("Gt", "Lt") else one_of((("zone", ZONES), ("disk", DISKS)))
         )
-        values = {
-            "In": list(some[: rng.integers(1, 3)]),
-            "NotIn": [one_of(some)],
-            "Gt": [one_of(some)],
-            "Lt": [one_of(some)],
-        }
-        return {"key": key, "operator": operator, **({"values": values[operator]} if operator in values else {})}
+        if operator in ("Exists", "DoesNotExist"):
+            return {"key": key, "operator": operator}
+        values = list(some[: rng.integers(1, 3)]) if operator == "In" else [one_of(some)]
+        return {"key": key, "operator": operator, "values": values}
 
     def toleration():
         found = {"operator": "Exists"} if chance(0.5) else {"operator": "Equal", "value": one_of(("", "x"))}
@@ -317,11 +314,8 @@ def some_cluster(seed):
                 named = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "x"}}}
                 affinity["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"].append(named)
         owner = one_of(("ReplicaSet", "StatefulSet", "ReplicaSet", "DaemonSet", "Node", ""))
-        notes = (
-            {one_of(("windward.io/movable", "cluster-autoscaler.kubernetes.io/safe-to-evict")): "false"}
-            if chance(0.1)
-            else {}
-        )
+        keeps = one_of(("windward.io/movable", "cluster-autoscaler.kubernetes.io/safe-to-evict"))
+        notes = {keeps: "false"} if chance(0.1) else {}
         return pod(
             spec | {"affinity": affinity, "nodeName": one_of(nodes)["metadata"]["name"]},
             uid=f"p{number}", name=f"p{number}", annotations=notes,

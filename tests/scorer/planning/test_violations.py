@@ -114,16 +114,8 @@ def test_no_placement_breaks_a_rule(asked):
 def test_the_method_names_the_rule_and_its_members():
     scorer = Scorer(fleet(*(machine(n, 99, 999, usage=IDLE, labels={"rack": rack}) for n, rack in RACK.items())))
     rule = {"instances": {"cluster": "c", "role": "master"}, "topology": "rack"}
-    for name, role in (("one", "master"), ("two", "replica")):
-        scorer.ask(
-            "place",
-            id=name,
-            cpu=0.1,
-            cluster="c",
-            role=role,
-            machine="a",
-            anti_affinity=[rule] if name == "one" else [],
-        )
+    for name, role, rules in (("one", "master", [rule]), ("two", "replica", [])):
+        scorer.ask("place", id=name, cpu=0.1, cluster="c", role=role, machine="a", anti_affinity=rules)
         scorer.ask("confirm", id=name)
     assert scorer.ask("instances", violations=True)["violations"] == []
     scorer.ask("update", id="two", role="master")

@@ -89,11 +89,8 @@ def window(duration_s, kind):
     """
     if kind is None:
         return {"window": WINDOW_S, "missing": "estimates"}
-    return {
-        "window": duration_s or "longest-covered",
-        "missing": "estimates" if duration_s else "mean",
-        "statistic": kind,
-    }
+    missing = "estimates" if duration_s else "mean"
+    return {"window": duration_s or "longest-covered", "missing": missing, "statistic": kind}
 
 
 def profile(parameters):

@@ -114,11 +114,7 @@ def test_the_mean_is_of_the_half_hour_and_the_day():
 
 def test_what_a_machines_last_report_has_beside_its_system():
     """The pairs of its last report, of the ledger or not; one that the report no longer has is out."""
-    tables = [
-        pair_table({"m\t": 1.0, "m\ta": 2.0, "n\tz": 50.0}),
-        pair_table({"m\told": 4.0}, at=940.0),
-        pair_table({"m\tb": 8.0}),
-    ]
-    columns = Usages(tables).columns
+    tables = [pair_table(pairs) for pairs in ({"m\t": 1.0, "m\ta": 2.0, "n\tz": 50.0}, {"m\tb": 8.0})]
+    columns = Usages([*tables, pair_table({"m\told": 4.0}, at=940.0)]).columns
     rows = columns.rows(np.array([pair_digest("m"), pair_digest("n")]), np.full(2, 1000.0))
     np.testing.assert_equal(columns.take(columns.recent_of_system, rows)[CPU], [10.0, np.nan])

@@ -146,12 +146,8 @@ def test_unlike_instances_go_kind_by_kind_where_one_at_a_time_goes(described, ki
 
 
 def four(**more):
-    return fleet(
-        *(
-            machine(f"m{n}", 4, 8e9, usage={"cpu": 0, "memory": 0}, labels={"rack": f"r{n // 2}"}, **more)
-            for n in range(4)
-        )
-    )
+    idle = {"cpu": 0, "memory": 0}
+    return fleet(*(machine(f"m{n}", 4, 8e9, usage=idle, labels={"rack": f"r{n // 2}"}, **more) for n in range(4)))
 
 
 def test_a_partial_answer_says_what_is_missing_and_why():

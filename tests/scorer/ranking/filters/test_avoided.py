@@ -111,11 +111,8 @@ def test_the_reason_says_whose_rule_it_is():
 
 def shop(topology="machine"):
     """Return a scorer of three machines, in two racks; the instance db avoids cart, on the idle one of them."""
-    scorer = Scorer(
-        fleet(
-            *(machine(f"m{n}", 32, 100, usage={"cpu": n, "memory": 1}, labels={"rack": f"r{n // 2}"}) for n in range(3))
-        )
-    )
+    uses = [{"usage": {"cpu": n, "memory": 1}, "labels": {"rack": f"r{n // 2}"}} for n in range(3)]
+    scorer = Scorer(fleet(*(machine(f"m{n}", 32, 100, **use) for n, use in enumerate(uses))))
     scorer.ask("place", id="db", cpu=1, machine="m0", anti_affinity=never_beside(topology))
     scorer.ask("confirm", id="db")
     return scorer

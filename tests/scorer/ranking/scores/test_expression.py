@@ -32,11 +32,8 @@ def test_the_largest_scores_100_and_the_others_their_share():
     """Most free memory is one line; a machine whose use is not known scores 0."""
     score = {"use": "expression", "weight": 1, "value": "allocatable.memory - mean.memory"}
     found = ranked(fleet(ROOMY, SMALL, SILENT), {"scores": [score]})
-    assert dict(zip(found.machines.roster.names, found.total.tolist(), strict=True)) == {
-        "roomy": 100.0,
-        "silent": 0.0,
-        "small": 50.0,
-    }
+    totals = dict(zip(found.machines.roster.names, found.total.tolist(), strict=True))
+    assert totals == {"roomy": 100.0, "silent": 0.0, "small": 50.0}
 
 
 def test_the_maximum_is_read_however_it_is_written():

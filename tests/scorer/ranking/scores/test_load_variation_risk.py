@@ -122,11 +122,8 @@ def test_sensitivity_0_sees_a_deviation_of_the_whole_capacity(rounding):
 )
 def test_the_risk_it_shows_is_the_one_it_scores(load, std, settings):
     """``score = 100 * (1 - risk)``, with the largest risk that is known."""
-    known = {
-        name: {"mean": value, "std": std}
-        for name, value in zip(("cpu", "memory"), load, strict=True)
-        if value is not None
-    }
+    of = zip(("cpu", "memory"), load, strict=True)
+    known = {name: {"mean": value, "std": std} for name, value in of if value is not None}
     offline = fleet(machine("m", 10, 10, usage=known), machine("empty", 0, 10, usage={"cpu": 0, "memory": 1}))
     for each in score_told(offline, {"use": "load_variation_risk", **settings}, request(cpu=1)).values():
         assert each["raw"] == pytest.approx(0 if each["risk"] is None else 100 * (1 - each["risk"]))
