@@ -207,11 +207,10 @@ static void ends_of(int64_t machines, const int32_t *refused, const double *valu
     }
 }
 
-/* Put into out [M] the values of a score that compares a machine with the other feasible ones. */
-static void compared(int64_t machines, const int32_t *refused, int64_t inner, const double *raw, double *out) {
-    double low, high;
-    ends_of(machines, refused, raw, &low, &high);
-    for (int64_t i = 0; i < machines; i++) {
+/* Put into out the values of a score that compares machines, for some rows; low, high: the ends of the feasible ones. */
+static void compared(int64_t from, int64_t to, const int32_t *refused, int64_t inner, double low, double high,
+                     const double *raw, double *out) {
+    for (int64_t i = from; i < to; i++) {
         if (refused[i]) continue;
         double value = raw[i];
         if (inner == OF_MEANS) {
@@ -233,7 +232,10 @@ static void compared(int64_t machines, const int32_t *refused, int64_t inner, co
 void compare(int64_t machines, const int32_t *refused, Use *scores, int64_t score_count) {
     for (int64_t s = 0; s < score_count; s++) {
         Use *u = scores + s;
-        if (u->inner != PLAIN) compared(machines, refused, u->inner, u->raw, u->raw);
+        double low, high;
+        if (u->inner == PLAIN) continue;
+        ends_of(machines, refused, u->raw, &low, &high);
+        compared(0, machines, refused, u->inner, low, high, u->raw, u->raw);
     }
 }
 
@@ -391,6 +393,7 @@ int64_t place_copies(int64_t machines, const Use *filters, int64_t filter_count,
     int64_t placed = 0;
     for (int64_t kind = 0; kind < kinds; kind++) {
         const double *values[SCORES_MAX];
+        double lows[SCORES_MAX], highs[SCORES_MAX];
         double *slope[SCORES_MAX][R] = {{NULL}}, moved[R] = {0}, *total = work, *next = work + machines;
         for (int64_t t = 0; t < model_count; t++) {
             const Model *m = models + t;
@@ -415,8 +418,15 @@ int64_t place_copies(int64_t machines, const Use *filters, int64_t filter_count,
                 double *out = (double *)values[s];
                 if (scores[s].inner == OF_MEANS)
                     after_moves(machines, scores[s].raw, slope[s], moved, out);
-                else if (scores[s].inner != PLAIN)
-                    compared(machines, refused, scores[s].inner, scores[s].raw, out);
+                else if (scores[s].inner != PLAIN) {
+                    double low, high;
+                    ends_of(machines, refused, scores[s].raw, &low, &high);
+                    int same = j && low == lows[s] && high == highs[s]; /* then the last machine alone has another */
+                    int64_t last = same ? chosen[placed - 1] : 0;
+                    compared(last, same ? last + 1 : machines, refused, scores[s].inner, low, high, scores[s].raw, out);
+                    lows[s] = low;
+                    highs[s] = high;
+                }
                 slopes(machines, refused, scores + s, values[s]);
             }
             int64_t *best = chosen + placed;
