@@ -275,6 +275,8 @@ def check_rules(request: Request) -> None:
         raise InvalidRequest("affinity: others, share and skew are limits of anti_affinity; an affinity has none")
     if any((one.others > 0) + (one.share > 0) + (one.skew > 0) > 1 for one in request.anti_affinity):
         raise InvalidRequest("anti_affinity: a rule has one limit, others, share or skew; give a rule for each")
+    if not all(one.topology for one in terms):
+        raise InvalidRequest("topology: expected machine, or a label of machines, in affinity and anti_affinity")
     stored = len(request.selector) + sum(len(one.selector) for one in preferences)
     stored += sum(len(one.topology) + sum(len(k) + len(v) for k, v in one.instances.items()) for one in terms)
     stored += sum(len(one.key) + len(one.value or "") for one in request.tolerations)

@@ -69,6 +69,11 @@ WRONG = [
         "selector, prefer, affinity, anti_affinity and tolerations: 16385 characters in all, at most 16384",
     ),
     ("affinity without instances", {"affinity": [{}]}, "affinity[0]: 'instances' is missing"),
+    (
+        "no topology",
+        {"affinity": [{"instances": {"app": "a"}, "topology": ""}]},
+        "topology: expected machine, or a label",
+    ),
     ("anti-affinity is text", {"anti_affinity": ["a"]}, "anti_affinity[0]: expected an object, got text"),
     ("unknown effect", {"tolerations": [{"effect": "x"}]}, "tolerations[0].effect: no such choice: 'x'"),
     ("window negative", {"window_s": -1}, "window_s: expected a whole number of 0 or more"),
