@@ -24,20 +24,16 @@ import msgspec
 
 from schemas.messages.operator import DEFAULT, drained
 from schemas.messages.proposal import LOST, MoveProposal, begun_move
-from schemas.resources import RESOURCES
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import Drain
 from schemas.rpc.request import Draining, InvalidRequest
-from schemas.rpc.results import DrainLine, DrainResult, Emptying, UpdateResult
+from schemas.rpc.results import DrainLine, DrainResult, UpdateResult
 from schemas.values.read_json import read_as
-from scorer.ledger.record.instance import Instance
 from scorer.ledger.store.check import instances_on
 from scorer.ledger.store.scripts import Lease, Ledger
-from scorer.placement.choosing.trial import Anew
 from scorer.placement.placer import Conflict
 from scorer.planner.settings import PlannerSettings
 from scorer.planning.drain.consolidate import consolidate
-from scorer.planning.drain.drain import Drained
 from scorer.planning.drain.drain import drain as plan_of
 from scorer.ranking.inputs import InputsOf, RankingInputs
 from scorer.rpc.methods.records import CallError, read_object, read_params
@@ -68,14 +64,13 @@ def read_drain(params: dict[str, Any]) -> Drain:
 def planned_drain(asked: Drain, inputs: RankingInputs, rules: OperatorRules | None = None) -> DrainResult:
     """Return the plan for the machines; with ``rules`` only for those that operators' rules drain now."""
     if asked.consolidate:
-        chosen = consolidate(asked.consolidate, inputs, same=asked.same, force=asked.force)
-        return drain_result(chosen.drained, inputs, chosen.emptying)
+        return consolidate(asked.consolidate, inputs, same=asked.same, force=asked.force)
     machines = machines_meant(asked.machines, asked.selector, inputs.snapshot, ahead=asked.again)
     if rules is not None:
         machines = rules.drained(machines)
     if asked.lost:
         machines = _silent(machines, inputs, again=asked.again)
-    return drain_result(plan_of(machines, inputs, same=asked.same, force=asked.force, lost=asked.lost), inputs)
+    return plan_of(machines, inputs, same=asked.same, force=asked.force, lost=asked.lost)
 
 
 def _silent(machines: Sequence[str], inputs: RankingInputs, *, again: bool) -> list[str]:
@@ -176,34 +171,6 @@ def _message(line: DrainLine, now_s: float, why: str) -> MoveProposal:
 
 def _staying(planned: DrainLine, why: str) -> DrainLine:
     return msgspec.structs.replace(planned, target=None, reason=why)
-
-
-def drain_result(drained: Drained, inputs: RankingInputs, emptying: Emptying | None = None) -> DrainResult:
-    """Return the plan: the moves in their order, the instances that are leaving already, and those that stay."""
-    return DrainResult(
-        drained=list(drained.machines),
-        cordoned=False,
-        profile=inputs.profile.name,
-        machines=len(inputs.snapshot),
-        instances=len(inputs.ledger),
-        moves=[_planned(one) for one in drained.moves],
-        moving=[
-            msgspec.structs.replace(_line(one), target=one.moving.to, until=one.moving.until, move=one.moving.number)
-            for one in drained.leaving
-            if one.moving
-        ],
-        blocked=[_planned(one) for one in drained.blocked],
-        emptying=emptying,
-    )
-
-
-def _planned(one: Anew) -> DrainLine:
-    return msgspec.structs.replace(_line(one.instance), target=one.target, reason=one.why)
-
-
-def _line(one: Instance) -> DrainLine:
-    amounts = {name: amount for name, amount in zip(RESOURCES, one.amounts, strict=True) if amount is not None}
-    return DrainLine(id=one.id, generation=one.generation, source=one.machine, amounts=amounts)
 
 
 _DEADLINE_S = 60.0

@@ -14,17 +14,16 @@ as they are.
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from schemas.resources import RESOURCES
-from schemas.rpc.results import Emptied, Emptying
+from schemas.rpc.results import DrainResult, Emptied, Emptying
 from scorer.ledger.record.instance import DAEMON, as_request
 from scorer.placement.choosing.trial import Anew, Apart, Trial, goes_first, stranded
 from scorer.planning.balance.scene import Scene, scene_of
-from scorer.planning.drain.drain import Drained, why_it_stays
+from scorer.planning.drain.drain import drain_result, why_it_stays
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.survive import with_cordon
@@ -39,15 +38,8 @@ TRIES_MAX = 4
 TRIES_MORE = 20
 
 
-class Consolidated(NamedTuple):
-    """The machines that would be empty, and the moves that empty them."""
-
-    drained: Drained
-    emptying: Emptying
-
-
 @quiet
-def consolidate(count: int, inputs: RankingInputs, *, same: Collection[str] = (), force: bool = False) -> Consolidated:
+def consolidate(count: int, inputs: RankingInputs, *, same: Collection[str] = (), force: bool = False) -> DrainResult:
     """Return the moves that empty ``count`` machines; fewer when no more can be emptied.
 
     ``same``, ``force``: as for `scorer.planning.drain.drain.drain`.
@@ -75,8 +67,8 @@ def consolidate(count: int, inputs: RankingInputs, *, same: Collection[str] = ()
         Emptied(machine=snapshot.names[row], memory=float(memory[row]), instances=int(counts[row]))
         for row in emptying.chosen
     ]
-    drained = Drained(tuple(one.machine for one in machines), tuple(emptying.moves))
-    return Consolidated(drained, Emptying(wanted=count, tried=emptying.tried, left=left, machines=machines))
+    chosen = Emptying(wanted=count, tried=emptying.tried, left=left, machines=machines)
+    return drain_result([one.machine for one in machines], emptying.moves, inputs, emptying=chosen)
 
 
 def _stuck(scene: Scene, *, force: bool) -> Bools:

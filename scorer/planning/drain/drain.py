@@ -7,8 +7,11 @@ the most counts. Of 600 tight drains with a full plan 36 found none with one mor
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
+
+from schemas.resources import RESOURCES
+from schemas.rpc.results import DrainLine, DrainResult, Emptying
 from scorer.ledger.record.instance import DAEMON, MOVABLE, Instance
 from scorer.placement.choosing.trial import Anew, Apart, Trial, class_first, place_anew, side_by_side
 from scorer.ranking.inputs import RankingInputs
@@ -19,37 +22,29 @@ _TRIES_MAX = 5
 """The most tries after the first one."""
 
 
-@dataclass(frozen=True)
-class Drained:
-    machines: tuple[str, ...]
-    found: tuple[Anew, ...]
-    """Every instance of the machines: in the order of the moves, then those that may not move."""
-    leaving: tuple[Instance, ...] = ()
-    """Instances that are moving away already."""
-
-    @property
-    def moves(self) -> list[Anew]:
-        return [one for one in self.found if one.target is not None]
-
-    @property
-    def blocked(self) -> list[Anew]:
-        return [one for one in self.found if one.target is None]
-
-
 def drain(
     machines: Sequence[str], inputs: RankingInputs, *, same: Collection[str] = (), force: bool = False,
     lost: bool = False,
-) -> Drained:  # fmt: skip
+) -> DrainResult:  # fmt: skip
     """Return the targets of the instances of these machines, each seeing the moves before it.
 
     ``same``: labels whose value source and target must share. ``force``: instances with the label ``movable=false``
     move, too. ``lost``: the machines are dead, which implies ``force``; the highest classes and their masters are
     placed first, with machines filled up where only so all of them find a place.
     """
+    found, leaving = anew(machines, inputs, same, force=force or lost, lost=lost)
+    return drain_result(machines, found, inputs, leaving)
+
+
+def anew(
+    machines: Sequence[str], inputs: RankingInputs, same: Collection[str] = (), *, force: bool = False,
+    lost: bool = False,
+) -> tuple[list[Anew], list[Instance]]:  # fmt: skip
+    """Return all instances in the order of placing, then those that may not move; and those that leave already."""
     held = {one.id: one for machine in machines for one in inputs.ledger.held_on(machine)}
     leaving = [one for one in held.values() if one.moving and one.machine in machines and one.moving.to not in machines]
     instances = [one for one in held.values() if one not in leaving]
-    stays = {one.id: why for one in instances if (why := why_it_stays(one, force=force or lost))}
+    stays = {one.id: why for one in instances if (why := why_it_stays(one, force=force))}
     free = [one for one in instances if one.id not in stays]
 
     profile, together = with_cordon(inputs.profile), side_by_side(instances)
@@ -78,7 +73,35 @@ def drain(
         failed = _without(again)
         found = min(found, again, key=lambda one: len(_without(one)))
     found += [Anew(one, None, stays[one.id]) for one in instances if one.id in stays]
-    return Drained(tuple(machines), tuple(found), tuple(leaving))
+    return found, leaving
+
+
+def drain_result(
+    machines: Sequence[str], found: Sequence[Anew], inputs: RankingInputs, leaving: Sequence[Instance] = (),
+    emptying: Emptying | None = None,
+) -> DrainResult:  # fmt: skip
+    """Return the plan: the moves in their order, the instances that are leaving already, and those that stay."""
+    lines = [msgspec.structs.replace(_line(one.instance), target=one.target, reason=one.why) for one in found]
+    return DrainResult(
+        drained=list(machines),
+        cordoned=False,
+        profile=inputs.profile.name,
+        machines=len(inputs.snapshot),
+        instances=len(inputs.ledger),
+        moves=[one for one in lines if one.target is not None],
+        moving=[
+            msgspec.structs.replace(_line(one), target=one.moving.to, until=one.moving.until, move=one.moving.number)
+            for one in leaving
+            if one.moving
+        ],
+        blocked=[one for one in lines if one.target is None],
+        emptying=emptying,
+    )
+
+
+def _line(one: Instance) -> DrainLine:
+    amounts = {name: amount for name, amount in zip(RESOURCES, one.amounts, strict=True) if amount is not None}
+    return DrainLine(id=one.id, generation=one.generation, source=one.machine, amounts=amounts)
 
 
 def _without(found: Sequence[Anew]) -> set[str]:

@@ -343,10 +343,10 @@ def as_fleet(nodes, pods):
 def planned(of, profile, drained):
     """Yield the moves of each planner, in their order, with what it empties."""
     inputs = of.inputs(load_profiles().choose(profile))
-    yield drained, [(one.instance.id, str(one.target)) for one in drain([drained], inputs).moves]
+    yield drained, [(one.id, str(one.target)) for one in drain([drained], inputs).moves]
     emptied = consolidate(2, inputs)
     names = " ".join(one.machine for one in emptied.emptying.machines)
-    yield names, [(one.instance.id, str(one.target)) for one in emptied.drained.moves]
+    yield names, [(one.id, str(one.target)) for one in emptied.moves]
     for settings_, plan in (
         (Rebalancing(gain_min=0, rest_s=0, hour_max=0), rebalance),
         (Rebalancing(rule="thresholds", high={"cpu": 60}, low={"cpu": 50}, rest_s=0, hour_max=0), leaving),

@@ -88,7 +88,7 @@ def test_each_domain_is_lost_in_turn(seed, topology, name):
     assert filled(of, how, stream, refused=4)
     lasting = replace(how, filters=tuple(each for each in how.filters if not momentary(each.filter)))
     for profile_then in (how, lasting):  # the load may be another one by then
-        assert [one.why for found in lost(of, profile_then, topology) for one in found.blocked] == []
+        assert [one.reason for found in lost(of, profile_then, topology) for one in found.blocked] == []
     told = [_lost("rack", f"r{n}", Trial(of.inputs(how))) for n in range(min(machines, count)) if topology == "rack"]
     assert [one["homeless"] for one in told] == [[]] * len(told)
 
@@ -113,7 +113,7 @@ def test_the_bound_alone_holds_without_rules(topology, at_once, monkeypatch):
         if None in planned.machines:
             break
     assert len(of.ledger) > 25
-    assert [one.why for found in lost(of, how, topology) for one in found.blocked] == []
+    assert [one.reason for found in lost(of, how, topology) for one in found.blocked] == []
     if topology == "rack":
         told = [_lost("rack", f"r{number}", Trial(of.inputs(how))) for number in range(5)]
         assert [one["homeless"] for one in told] == [[]] * 5
@@ -230,7 +230,7 @@ def test_a_place_that_was_missing_before_refuses_nothing_else():
     put(of, request(id="bound", cpu=1, memory=1, selector="disk=ssd,rack=r1"), "m1")
     assert ranked(request(cpu=1, memory=1), of.inputs(how)).chosen is not None
     assert ranked(request(cpu=1, memory=1, selector="rack=r1"), of.inputs(how)).chosen is None
-    assert [one.instance.id for found in lost(of, how, "rack") for one in found.blocked] == ["bound"]
+    assert [one.id for found in lost(of, how, "rack") for one in found.blocked] == ["bound"]
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_machines_are_filled_up_where_only_so_all_find_a_place():
     assert homeless(["gone"], inputs) == 0
     found = drain(["gone"], inputs, lost=True)
     assert not found.blocked
-    assert [one.instance.priority_class for one in found.moves] == ["prod"] * 4 + ["batch"]
+    assert [inputs.ledger.instances[one.id].priority_class for one in found.moves] == ["prod"] * 4 + ["batch"]
 
 
 def test_machines_without_the_label_take_what_is_lost():

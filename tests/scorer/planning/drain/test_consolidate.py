@@ -55,9 +55,9 @@ def test_the_cheapest_first():
     found = emptied(four(), 2)
     assert [(one.machine, one.instances) for one in found.emptying.machines] == [("m0", 1), ("m1", 2)]
     assert found.emptying.machines[1].memory == pytest.approx(2 * found.emptying.machines[0].memory)
-    assert {one.target for one in found.drained.moves} <= {"m2", "m3"}
-    assert found.drained.machines == ("m0", "m1")
-    assert len(found.drained.moves) == 3
+    assert {one.target for one in found.moves} <= {"m2", "m3"}
+    assert found.drained == ["m0", "m1"]
+    assert len(found.moves) == 3
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,14 @@ def test_the_cheapest_first():
 def test_what_is_left_as_it_is(of, how, expected):
     found = emptied(of, 1, **how)
     assert names(found) == expected
-    assert len(found.drained.moves) == sum(one.instances for one in found.emptying.machines)
+    assert len(found.moves) == sum(one.instances for one in found.emptying.machines)
 
 
 def test_daemons_keep_no_machine_from_being_empty():
     """They end with it: it has no target of theirs, and their memory costs nothing."""
     alone, beside = emptied(four(), 1), emptied(four(daemons=True), 1)
     assert names(beside) == names(alone) == ["m0"]
-    assert [one.instance.id for one in beside.drained.moves] == ["i0-0"]
+    assert [one.id for one in beside.moves] == ["i0-0"]
     (one,), (other,) = beside.emptying.machines, alone.emptying.machines
     assert (one.instances, one.memory) == (1, other.memory)
 
@@ -128,20 +128,21 @@ def test_a_consolidation_overloads_nothing_and_upholds_every_filter(data):
     found = consolidate(wanted, of.inputs(profile))
     gone = names(found)
     assert len(gone) <= wanted
-    moved = [one.instance.id for one in found.drained.moves]
+    moved = [one.id for one in found.moves]
     assert sorted(moved) == sorted(one.id for name in gone for one in of.ledger.on_machine(name))
     overlay, cordoned = Overlay(of.ledger), of.snapshot.with_cordon(gone)
     scene = scene_of(of.inputs(profile, Tables()))
     place = {one.id: at for at, one in enumerate(scene.instances)}
-    for one in found.drained.moves:
-        overlay.leave(one.instance.id)
-        request = msgspec.structs.replace(as_request(one.instance), id="")
+    for one in found.moves:
+        old = of.ledger.instances[one.id]
+        overlay.leave(one.id)
+        request = msgspec.structs.replace(as_request(old), id="")
         ranking = rank(request, RankingInputs(cordoned, of.ledger, with_cordon(profile), of.now_s).on(overlay))
         row = of.snapshot.roster.index[str(one.target)]
         assert ranking.feasible[row]
-        overlay.propose(moved_to(one.instance, str(one.target), of.now_s))
-        at = place[one.instance.id]
-        source = of.snapshot.roster.index[one.instance.machine]
+        overlay.propose(moved_to(old, str(one.target), of.now_s))
+        at = place[one.id]
+        source = of.snapshot.roster.index[old.machine]
         scene.loads.move(source, row, scene.usage[scene.rows, at], scene.variance[scene.rows, at])
         assert scene.loads.now()[row] <= OVERLOAD_MAX * (1 + 1e-6)
     assert all(not overlay.held_on(name) for name in gone)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from schemas.resources import PRIORITY_CLASSES
 from scorer.ledger.record.instance import Moving, as_request, copy_with, moved_to
 from scorer.ledger.view.overlay import Overlay
-from scorer.planner.drain import drain_result
 from scorer.planning.drain.drain import drain
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -34,16 +33,16 @@ def small(*instances, **more):
 
 
 def where(found):
-    return {one.instance.id: one.target for one in found.found}
+    return {one.id: one.target for one in (*found.moves, *found.blocked)}
 
 
 def test_the_largest_first_and_the_rest_is_told_why():
     found = drained(small({"id": "s", "cpu": 2}, {"id": "l", "cpu": 8}, {"id": "m", "cpu": 8}), profile="kubernetes")
     assert sorted(map(str, where(found).values())) == ["None", "a", "b"]
-    assert [(one.instance.id, one.why) for one in found.blocked] == [
+    assert [(one.id, one.reason) for one in found.blocked] == [
         ("s", "0/3 feasible: 2 too much cpu promised, 1 cordoned")
     ]
-    assert [one.instance.id for one in found.moves] == ["l", "m"]
+    assert [one.id for one in found.moves] == ["l", "m"]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +92,7 @@ def test_one_instance(instance, how, target):
     busy = {"id": "busy", "machine": "b", "cpu": 3}
     found = drained(small({"id": "i", "cpu": 2, **instance}, mate, busy), profile="kubernetes", **how)
     assert where(found) == {"i": target}
-    assert bool(found.blocked and found.blocked[0].why) == (target is None)
+    assert bool(found.blocked and found.blocked[0].reason) == (target is None)
 
 
 TWO_MASTERS = [{"id": f"m{n}", "cluster": "c", "role": "master", "cluster_masters": 4} for n in range(2)]
@@ -129,7 +128,7 @@ def test_what_stays_is_told_why(instance, mates, other, why):
     there = [{"machine": "b", "cpu": 0.1, "memory": 1, **mate} for mate in mates]
     own = {"id": "i", "machine": "gone", "cpu": 1, "memory": 1, **instance}
     of = fleet(machine("gone", 8, 100, usage=IDLE), machine("b", 8, 100, usage=IDLE, **other), instances=[own, *there])
-    assert [(one.instance.id, one.why) for one in drained(of).blocked] == [("i", why)]
+    assert [(one.id, one.reason) for one in drained(of).blocked] == [("i", why)]
 
 
 def test_instances_of_one_cluster_do_not_meet_unless_they_had_met():
@@ -142,7 +141,7 @@ def test_instances_of_one_cluster_do_not_meet_unless_they_had_met():
         {"id": "i", "cpu": 1, "cluster": "c"}, {"id": "a", "machine": "a", "cpu": 1, "cluster": "c"},
         {"id": "b", "machine": "b", "cpu": 1, "cluster": "c"},
     )  # fmt: skip
-    assert drained(apart).blocked[0].why == (
+    assert drained(apart).blocked[0].reason == (
         "2/3 feasible: 1 cordoned, none of them without another instance of cluster 'c'"
     )
 
@@ -194,7 +193,7 @@ def test_what_must_be_together_moves_together(instances, moved, machines, profil
     of = small(*({"id": f"i{n}", **one} for n, one in enumerate(instances)))
     found = drained(of, profile=profile)
     assert (len(found.moves), len({one.target for one in found.moves})) == (moved, machines)
-    assert len(found.found) == sum(one.get("machine", "gone") == "gone" for one in instances)
+    assert len(where(found)) == sum(one.get("machine", "gone") == "gone" for one in instances)
 
 
 def test_a_neighbour_that_leaves_later_is_no_neighbour():
@@ -206,7 +205,7 @@ def test_a_neighbour_that_leaves_later_is_no_neighbour():
     there = [{"id": name, "machine": on, "cpu": cpu, **near} for name, on, cpu in
              (("i0", "a", 3), ("i1", "c", 2), ("i2", "c", 1), ("i3", "a", 3))]  # fmt: skip
     found = drained(fleet(*machines, instances=there), "a")
-    alone = {one.instance.id for one in found.moves if one.target == "b"}
+    alone = {one.id for one in found.moves if one.target == "b"}
     assert len(alone) != 1
     assert len(found.moves) + len(found.blocked) == 2
 
@@ -216,8 +215,8 @@ def test_a_daemon_is_left_on_its_machine():
     daemon = {"cpu": 1, "labels": {"movable": "false", "daemon": "true"}}
     for how in ({}, {"force": True}):
         found = drained(small({"id": "i", "cpu": 1}, {"id": "d", **daemon}), **how)
-        assert [one.instance.id for one in found.moves] == ["i"]
-        assert [one.why for one in found.blocked] == ["its label daemon=true says that it is of its machine"]
+        assert [one.id for one in found.moves] == ["i"]
+        assert [one.reason for one in found.blocked] == ["its label daemon=true says that it is of its machine"]
 
 
 def test_what_is_moving_already():
@@ -227,16 +226,16 @@ def test_what_is_moving_already():
         moving = Moving(to=target, since=of.now_s, until=of.now_s + 60)
         of.ledger.apply(copy_with(of.ledger.instances[instance_id], moving=moving))
     found = drained(of)
-    assert [one.id for one in found.leaving] == ["away"]
+    assert [one.id for one in found.moving] == ["away"]
     assert where(found) == {"rest": "a", "here": None} or where(found) == {"rest": "b", "here": None}
-    assert found.blocked[0].why == "moving from a to gone: confirm or cancel that move first"
-    assert [one.instance.id for one in drained(of, "gone", "b").blocked][-2:] == ["away", "here"]
+    assert found.blocked[0].reason == "moving from a to gone: confirm or cancel that move first"
+    assert [one.id for one in drained(of, "gone", "b").blocked][-2:] == ["away", "here"]
 
 
 def test_an_empty_machine_and_no_argument_is_changed():
     """Nothing is to be moved; snapshot and ledger are as before, and the plan comes out again."""
     of = small({"id": "i", "cpu": 1})
-    assert drained(of, "b").found == ()
+    assert where(drained(of, "b")) == {}
     position = of.ledger.position
     assert drained(of) == drained(of)
     assert of.ledger.position == position
@@ -271,20 +270,21 @@ def test_a_drain_upholds_every_filter(data):
     started = dict(held)
     for one in found.moves:
         assert one.target not in gone
-        overlay.leave(one.instance.id)
-        request = msgspec.structs.replace(as_request(one.instance), id="")
+        old = of.ledger.instances[one.id]
+        overlay.leave(one.id)
+        request = msgspec.structs.replace(as_request(old), id="")
         ranking = rank(request, RankingInputs(cordoned, of.ledger, with_cordon(profile), of.now_s).on(overlay))
         assert ranking.feasible[of.snapshot.roster.index[str(one.target)]]
-        overlay.propose(moved_to(one.instance, str(one.target), of.now_s))
-        held[one.instance.machine] -= one.instance.amounts[0] or 0.0
-        held[str(one.target)] += one.instance.amounts[0] or 0.0
-    ids = [one.instance.id for one in found.found]
+        overlay.propose(moved_to(old, str(one.target), of.now_s))
+        held[old.machine] -= old.amounts[0] or 0.0
+        held[str(one.target)] += old.amounts[0] or 0.0
+    ids = [one.id for one in (*found.moves, *found.blocked)]
     assert sorted(ids) == sorted(one.id for name in gone for one in of.ledger.on_machine(name))
     assert sum(held.values()) == pytest.approx(sum(started.values()))
     if profile.name == "kubernetes":
         for one in machines:
             assert held[one["name"]] <= max(one["capacity"]["cpu"], started[one["name"]]) + 1e-9
-    assert all(one.why for one in found.blocked)
+    assert all(one.reason for one in found.blocked)
 
 
 def test_each_line_says_what_it_asked_for():
@@ -294,7 +294,7 @@ def test_each_line_says_what_it_asked_for():
     ]
     of = fleet(*(machine(name, 8, 100, usage={"cpu": 1, "memory": 1}) for name in "ab"), instances=instances)
     inputs = of.inputs(load_profiles().choose())
-    found = drain_result(drain(["a"], inputs), inputs)
+    found = drain(["a"], inputs)
     assert (found.drained, found.profile, found.machines, found.instances) == (["a"], "windward", 2, 2)
     assert [(one.id, one.target, one.amounts, one.reason) for one in found.moves] == [("goes", "b", {"cpu": 2.0}, "")]
     assert [(one.id, one.target, one.amounts) for one in found.blocked] == [
@@ -316,6 +316,6 @@ def test_of_a_lost_machine_no_lower_instance_takes_the_room_of_a_higher_one(held
     rank_of = {f"i{n}": (PRIORITY_CLASSES.index(of), not master) for n, (of, master, _) in enumerate(held)}
     assert where(found).keys() == rank_of.keys()
     for one in found.blocked:
-        before = [each for each in records if rank_of[str(each["id"])] <= rank_of[one.instance.id]]
+        before = [each for each in records if rank_of[str(each["id"])] <= rank_of[one.id]]
         alone = drained(small(*before), profile="kubernetes", lost=True)
-        assert where(alone)[one.instance.id] is None
+        assert where(alone)[one.id] is None

@@ -15,7 +15,7 @@ from scorer.kubernetes.extender.verbs import kept, profile_for, scored
 from scorer.placement.choosing.plan import plan
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.advice import advice
-from scorer.planning.drain.drain import drain
+from scorer.planning.drain.drain import anew
 from scorer.planning.room import room
 from scorer.ranking.explain import refusals
 from scorer.ranking.inputs import RankingInputs, Tables
@@ -99,7 +99,7 @@ def _of_profile(part, fleet, profile, name):
     batch = plan([kinds[0]] * 12 + kinds[1:] * 4, inputs)
     yield _places([-1 if one is None else index[one] for one in batch.machines], sorted(batch.reasons.items()))
     names = dice.sample(fleet.snapshot.names, min(2, part.machines))
-    left = drain(names, inputs).found
+    left, _ = anew(names, inputs)
     targets = [-1 if one.target is None else index[one.target] for one in left]
     yield _places(targets, [(one.instance.id, one.target is None) for one in left])
     advised = advice(inputs)
