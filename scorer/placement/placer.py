@@ -22,7 +22,7 @@ from scorer.ledger.record.transition import ALL_OR_NONE, CHANGED, NO_QUERY, Call
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.placement.choosing.plan import KIND, Steps, by_kind, kinds_of, plan_steps, run_to_end, shape
+from scorer.placement.choosing.plan import KIND, Result, Steps, by_kind, kinds_of, plan_steps, run_to_end, shape
 from scorer.placement.choosing.trial import ranked
 from scorer.ranking.explain import answer, summary
 from scorer.ranking.inputs import RankingInputs
@@ -340,15 +340,17 @@ class Placing:
         lost, size, kinds = [], FIRST_STEP, by_kind(placement.kinds, pending)
         left, firsts = list(chain.from_iterable(kinds)), {kind[0] for kind in kinds}
         while left:
-            started = time.perf_counter()
             choices = [*accumulate(1 + KIND * (position in firsts) for position in left[:STEP_MAX])]
             count = max(1, bisect_right(choices, size))
             part, left = left[:count], left[count:]
-            planned = run_to_end(self._plan(placement, part, inputs()))
+            now = inputs()
+            steps = timed(self._plan(placement, part, now))
+            # others' placements in a pause could take the room that `survive` keeps, and all would be planned again
+            planned, plan_s = run_to_end(steps) if now.profile.survive else (yield from steps)
             self._in_time(placement)
-            lost += run_to_end(self._reserve(placement, planned))
-            elapsed_s = time.perf_counter() - started
-            size = next_size(size, choices[count - 1], elapsed_s)
+            lost_here, reserve_s = run_to_end(timed(self._reserve(placement, planned)))
+            lost += lost_here
+            size = next_size(size, choices[count - 1], plan_s + reserve_s)
             if left:
                 yield
         return lost
@@ -456,6 +458,19 @@ class Placing:
             if record is None:
                 placement.missing[position] = placement.missing.get(position) or f"all or nothing: {reason}"
         return []
+
+
+def timed(steps: Steps[Result]) -> Steps[tuple[Result, float]]:
+    """Take the steps; return the result, and how long they took without the pauses, s."""
+    spent_s = 0.0
+    while True:
+        started_s = time.perf_counter()
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value, spent_s + time.perf_counter() - started_s
+        spent_s += time.perf_counter() - started_s
+        yield
 
 
 def next_size(size: int, made: int, elapsed_s: float) -> int:

@@ -99,7 +99,10 @@ def plan_steps(
     if wanted.machines_max and wanted.machines_min > wanted.machines_max:
         raise InvalidRequest(f"machines_min: {wanted.machines_min} is more than machines_max {wanted.machines_max}")
     first = ranked(wanted, inputs, len(requests)) if explained or inputs.profile.survive else None
-    batch = _Batch(requests, kinds or kinds_of(requests), first, inputs, held)
+    at = inputs.ledger.position
+    if first is not None and len(requests) > _TOGETHER_MAX:
+        yield
+    batch = _Batch(requests, kinds or kinds_of(requests), first if inputs.ledger.position == at else None, inputs, held)
     yield from batch.steps()
     found, reasons = batch.found, batch.reasons
     if reasons and wanted.all_or_nothing:
