@@ -58,8 +58,7 @@ def bucket_of(shares: Floats) -> Integers:
     >>> bucket_of(np.array([0.0, 0.0005, 0.001, 0.5, 9.0])).tolist()
     [0, 0, 1, 66, 95]
     """
-    found: Integers = np.clip(np.searchsorted(STARTS, shares, side="right") - 1, 0, BUCKETS - 1)
-    return found
+    return np.clip(np.searchsorted(STARTS, shares, side="right") - 1, 0, BUCKETS - 1)
 
 
 def add(weights: NDArray[np.float32], shares: Floats, elapsed_s: Floats, half_life_s: float) -> None:

@@ -115,14 +115,12 @@ def _in_units(values: Floats) -> Floats:
 
 def _as_percent(share: Floats | float) -> Floats:
     """Return the share as a hundredth of a percentage, by which the peer multiplies."""
-    found: Floats = np.round(np.asarray(share, np.float64) * 100.0, 9) / 100.0
-    return found
+    return np.round(np.asarray(share, np.float64) * 100.0, 9) / 100.0
 
 
 def _rest(share: Floats) -> Floats:
     """Return 1 less the share, computed from percentages as the peer does."""
-    rest: Floats = (100.0 - np.round(share * 100.0, 9)) / 100.0
-    return rest
+    return (100.0 - np.round(share * 100.0, 9)) / 100.0
 
 
 def _at_most(values: Floats, capacity: Floats, shares: Mapping[str, float]) -> Floats:
@@ -169,8 +167,7 @@ def highest(snapshot: Snapshot) -> Floats:
     percentiles = snapshot.window("percentile", len(snapshot.windows_s) - 1)
     last = percentiles[:, PERCENTILES.index(99)].copy()
     last[CPU] = percentiles[CPU, PERCENTILES.index(95)]
-    highest: Floats = np.fmax(found, last)
-    return highest
+    return np.fmax(found, last)
 
 
 def predicted(snapshot: Snapshot) -> Floats:

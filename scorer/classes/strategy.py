@@ -126,8 +126,7 @@ def sums_by_class(
     planes = (amounts, use, unmeasured, use + unmeasured, np.maximum(amounts, use))
     size = resources * count * machines
     sums = [np.bincount(at, plane.ravel(), minlength=size).reshape(resources, count, machines) for plane in planes]
-    found: Floats = np.array(sums, np.float64).swapaxes(1, 2)
-    return found
+    return np.array(sums, np.float64).swapaxes(1, 2)
 
 
 def uses_from(sums: Floats) -> Uses:

@@ -35,8 +35,7 @@ def margins(recent: Floats, mean: Floats, std: Floats, limit: float = LIMIT) -> 
     >>> bool(rising < falling)
     True
     """
-    found: Floats = (limit - mean - TREND * (recent - mean)) / np.hypot(SPREAD * std, FLOOR)
-    return found
+    return (limit - mean - TREND * (recent - mean)) / np.hypot(SPREAD * std, FLOOR)
 
 
 def chances(margin: Floats, within_s: float = WITHIN_S) -> Floats:
@@ -45,8 +44,7 @@ def chances(margin: Floats, within_s: float = WITHIN_S) -> Floats:
     >>> chances(np.array([-9.0, 0.0, 9.0])).tolist()
     [1.0, 0.9375, 0.0]
     """
-    found: Floats = 1.0 - (1.0 - upper_tail(margin)) ** (within_s / LOOK_S)
-    return found
+    return 1.0 - (1.0 - upper_tail(margin)) ** (within_s / LOOK_S)
 
 
 def loads_of(snapshot: Snapshot) -> tuple[Floats, Floats, Floats]:

@@ -278,8 +278,7 @@ def limits(
 
 
 def _share(percent: Floats, capacity: Floats) -> Floats:
-    found: Floats = np.trunc(percent * 0.01 * capacity)
-    return found
+    return np.trunc(percent * 0.01 * capacity)
 
 
 def classify(pool: Pool, node: Side, prod: Side) -> Classes:

@@ -15,8 +15,7 @@ from scorer.ranking.inputs import RankingInputs, Seen, quiet
 from scorer.ranking.kernel import binding
 from scorer.ranking.kernel.binding import TIE, Models, Uses, best_among, explain, explain_all
 from scorer.ranking.kernel.layout import CODE, FOREIGN, OF_MEANS
-from scorer.ranking.machines.machines import Machines
-from scorer.ranking.machines.table import Table, WhatIf
+from scorer.ranking.machines.machines import Machines, Table, WhatIf
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile import Compiled, PlacedFilter, Profile, WeightedScore, with_rules
 from scorer.snapshot.arrays import Bools, Floats, Integers
@@ -133,8 +132,7 @@ class Ranking:
             return best_among(self.refused, self.total, self.order, only, count)
         (rows,) = (self.feasible if only is None else self.feasible & only).nonzero()
         steps = np.rint(self.total[rows] / TIE)
-        found: Integers = rows[np.lexsort((self.order[rows], -steps))][:count]
-        return found
+        return rows[np.lexsort((self.order[rows], -steps))][:count]
 
     def add(self, verdict: Verdict) -> None:
         """Add a verdict whose refusals are in ``refused`` already."""
@@ -186,7 +184,7 @@ def order_of(roster: Roster, ties: str, request_id: str) -> NDArray[np.uint64]:
 def rank(request: Request, inputs: RankingInputs) -> Ranking:
     """Return all machines filtered and scored for this request.
 
-    Each machine has a row for each load model of the profile, which `scorer.ranking.machines.table` keeps up to date.
+    Each machine has a row for each load model of the profile, which `scorer.ranking.machines` keeps up to date.
     The request becomes a record, and further inputs of a filter or a score become columns. Each filter checks the
     machines that no earlier filter has refused, and records the number of its reason. Each score gives the feasible
     machines a raw value. Scores of the fleet's variance are given the fleet's mean utilization first. Scores that

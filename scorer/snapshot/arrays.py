@@ -54,5 +54,4 @@ def known_or(values: Floats, otherwise: float) -> Floats:
     """
     if not np.isnan(values.sum()):
         return values
-    found: Floats = np.where(np.isnan(values), otherwise, values)
-    return found
+    return np.where(np.isnan(values), otherwise, values)

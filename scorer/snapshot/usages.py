@@ -123,8 +123,7 @@ class UsageColumns:
         listed = listed[self.at[listed] == self.at[systems[listed]]]
         values = np.nan_to_num(self.recent[:, listed])
         sums = [np.bincount(systems[listed], part, minlength=systems.size) for part in values]
-        found: Floats = np.array(sums, np.float64)
-        return found
+        return np.array(sums, np.float64)
 
     def running_before(self, at_s: float, now_s: float) -> int:
         """Return how many instances were first reported before ``at_s`` and are current at ``now_s``."""

@@ -136,8 +136,7 @@ def _taint(taint: Mapping[str, Any]) -> str:
 
 def _used(row: MachineRow, resource: str) -> float | None:
     terms = row.resources.get(resource)
-    found: float | None = terms["utilization"] if terms else None
-    return found
+    return terms["utilization"] if terms else None
 
 
 def _share(name: str, row: MachineRow) -> str:

@@ -19,13 +19,7 @@ from schemas.rpc.parameters import Risk
 from schemas.values.read_json import partition_count
 from scorer.client import MachinesResult, RiskResult
 from scorer.commands.machines import machine_table
-from scorer.commands.machines.operator_facts import (
-    change_operator_facts,
-    in_words,
-    labelled,
-    replaced,
-    tainted,
-)
+from scorer.commands.machines.operator_facts import change_operator_facts, in_words, labelled, replaced, tainted
 from scorer.commands.shared import ask
 from scorer.commands.shared.watch import ListedSettings, listed
 from scorer.settings import ClientSettings, LedgerSettings

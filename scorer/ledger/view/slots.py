@@ -46,50 +46,42 @@ class PlacedInstances:
     @property
     def started_at(self) -> Floats:
         """[K] 0 until confirmed started."""
-        found: Floats = self.records["started_at"]
-        return found
+        return self.records["started_at"]
 
     @property
     def reserved_at(self) -> Floats:
         """[K] When each was reserved."""
-        found: Floats = self.records["reserved_at"]
-        return found
+        return self.records["reserved_at"]
 
     @property
     def amounts(self) -> Floats:
         """[R, K] The amounts; 0 where not given."""
-        found: Floats = self.records["amounts"].T
-        return found
+        return self.records["amounts"].T
 
     @property
     def missing(self) -> Bools:
         """[R, K] Whether the amount was not given."""
-        found: Bools = self.records["missing"].T
-        return found
+        return self.records["missing"].T
 
     @property
     def expected(self) -> Floats:
         """[R, K] NaN where it was not given."""
-        found: Floats = self.records["expected"].T
-        return found
+        return self.records["expected"].T
 
     @property
     def kinds(self) -> Integers:
         """[K] `code_of_kind` of each."""
-        found: Integers = self.records["kind"]
-        return found
+        return self.records["kind"]
 
     @property
     def classes(self) -> NDArray[np.int8]:
         """[K] position in `schemas.resources.PRIORITY_CLASSES`."""
-        found: NDArray[np.int8] = self.records["priority_class"]
-        return found
+        return self.records["priority_class"]
 
     @property
     def pairs(self) -> Integers:
         """[K] `scorer.snapshot.usages.pair_digest` of each, to look up its usage."""
-        found: Integers = self.records["pair"]
-        return found
+        return self.records["pair"]
 
 
 def code_of_kind(kind: str) -> int:

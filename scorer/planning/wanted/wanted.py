@@ -21,14 +21,7 @@ from schemas.resources import RESOURCES, UNITS
 from schemas.rpc.request import CHANGEABLE_FIELDS, KEPT_FIELDS, Request
 from schemas.values.numbers import size
 from scorer.ledger.record.instance import RULES, Instance, Rules, as_held, copy_with, declared, with_arrival
-from scorer.ledger.record.limits import (
-    Limit,
-    adds,
-    measures_in_script,
-    mosts_in_script,
-    of_growth,
-    scales_in_script,
-)
+from scorer.ledger.record.limits import Limit, adds, measures_in_script, mosts_in_script, of_growth, scales_in_script
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.trial import Trial, is_alone
 from scorer.ranking.filters.masters import Masters

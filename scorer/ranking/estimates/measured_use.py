@@ -85,8 +85,7 @@ def octaves_of(cores: Floats) -> Integers:
     [0, 19, 20, 21]
     """
     powers = np.frexp(cores)[1] - 1 + _ONE_CORE
-    found: Integers = np.where(cores > 0, np.clip(powers, 1, OCTAVES - 1), 0).astype(np.int64)
-    return found
+    return np.where(cores > 0, np.clip(powers, 1, OCTAVES - 1), 0).astype(np.int64)
 
 
 def octave_of(cores: float) -> int:

@@ -7,16 +7,7 @@ from typing import Any, Literal
 
 from schemas.resources import RESOURCES
 from scorer.ranking.kernel.layout import DAYS, R, struct
-from scorer.ranking.plugin import (
-    Detail,
-    Floats,
-    Machines,
-    Plugin,
-    Request,
-    Thresholds,
-    by_resource,
-    check_thresholds,
-)
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, Thresholds, by_resource, check_thresholds
 
 Day = Literal["today", "yesterday"]
 

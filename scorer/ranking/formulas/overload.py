@@ -41,8 +41,7 @@ def upper_tail(z: Floats) -> Floats:
     >>> upper_tail(np.array([-np.inf, 0.0, np.inf])).tolist()
     [1.0, 0.5, 0.0]
     """
-    found: Floats = np.interp(z, *_tails(), left=1.0, right=0.0)
-    return found
+    return np.interp(z, *_tails(), left=1.0, right=0.0)
 
 
 @cache

@@ -165,5 +165,4 @@ def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration], effe
 def left_of(rules: MachineRules, tolerations: Sequence[Toleration], effect: str) -> Floats:
     """Return [M]: the number of each machine's taints of one effect that no toleration matches."""
     counts = np.array([len(untolerated(taints, tolerations, effect)) for taints in rules.taint_sets], np.float64)
-    found: Floats = counts[rules.taint_codes]
-    return found
+    return counts[rules.taint_codes]

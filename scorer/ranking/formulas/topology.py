@@ -27,8 +27,7 @@ def instances_near(facets: frozenset[Facet], topology: str, machines: Machines) 
     present = column.codes >= 0
     total = np.bincount(column.codes[present], machines.whole.tally(facets)[present], len(column.values))
     here = machines.label(topology).codes
-    near: Floats = np.where(here >= 0, np.append(total, 0.0)[here], 0.0)
-    return near
+    return np.where(here >= 0, np.append(total, 0.0)[here], 0.0)
 
 
 def excess(rule: Avoids, machines: Machines) -> Floats:

@@ -8,17 +8,7 @@ from typing import Any, Literal
 from schemas.resources import RESOURCES
 from scorer.ranking.formulas.allocation import INTEGER_UNITS, check_weights
 from scorer.ranking.kernel.layout import R, struct
-from scorer.ranking.plugin import (
-    MISSING,
-    Detail,
-    Floats,
-    Machines,
-    Plugin,
-    Request,
-    Statistic,
-    by_resource,
-    number_of,
-)
+from scorer.ranking.plugin import MISSING, Detail, Floats, Machines, Plugin, Request, Statistic, by_resource, number_of
 from scorer.snapshot.rules import MachineRules
 
 
