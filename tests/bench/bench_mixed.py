@@ -16,7 +16,7 @@ import itertools
 import multiprocessing
 import time
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from statistics import fmean
 
@@ -46,17 +46,18 @@ _encode = msgspec.json.Encoder().encode
 
 
 def life(client, name, requests):
-    """Confirm, resize, move and release an instance, one call a step."""
-    client.confirm(name)
-    yield
-    client.update(name, cpu=requests.dice.choice((0.1, 0.3, 0.6)))
-    yield
-    record = client.update(name, machine="", move=True, ttl_s=30)
-    yield
-    if record["moving"] is not None:
-        moving = record["moving"]
-        client.confirm(name, machine=moving["to"], generation=record["generation"], move=moving["number"])
+    """Confirm, resize, move and release an instance, one call a step; a step that is refused leads to the release."""
+    with suppress(WindwardError):
+        client.confirm(name)
         yield
+        client.update(name, cpu=requests.dice.choice((0.1, 0.3, 0.6)))
+        yield
+        record = client.update(name, machine="", move=True, ttl_s=30)
+        yield
+        if record["moving"] is not None:
+            moving = record["moving"]
+            client.confirm(name, machine=moving["to"], generation=record["generation"], move=moving["number"])
+            yield
     client.release(name)
 
 
