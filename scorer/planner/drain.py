@@ -2,9 +2,9 @@
 
 ``apply`` cordons once the plan is made, then reserves one target after the other, as ``update`` with ``move`` does:
 checked again, once a query, not after its deadline. Where the deadline passes before the last one, the others stay
-reserved for ``ttl_s``, and a repeated drain continues: it tells them as moving. Moves that began are on the list from
-which movers take them. A process that is killed before it has put them there leaves them reserved for ``ttl_s``, or
-until they are confirmed or cancelled: a move that a person began looks the same, and no mover may take that one.
+reserved for ``ttl_s``, and a repeated drain continues: it tells them as moving. Each move is put on the list from which
+movers take it as it begins. A process that is killed between the two leaves one reserved for ``ttl_s``, or until it is
+confirmed or cancelled: a move that a person began looks the same, and no mover may take that one.
 
 With the cordon it writes how the machines are emptied (`schemas.messages.operator.Draining`). By these settings a
 planner repeats the query, with ``again``, until they are uncordoned (`Drainer`):
@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from schemas.messages.operator import DEFAULT, drained
-from schemas.messages.proposal import LOST, MoveProposal, begun_move
+from schemas.messages.proposal import LOST, MoveProposal, begun_move, write_proposal
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import Drain
 from schemas.rpc.request import Draining, InvalidRequest
@@ -37,7 +37,7 @@ from scorer.planning.drain.consolidate import consolidate
 from scorer.planning.drain.drain import drain as plan_of
 from scorer.ranking.inputs import InputsOf, RankingInputs
 from scorer.rpc.methods.records import CallError, read_object, read_params
-from scorer.rpc.operator_rules import OperatorRules, announce, facts_of, machines_meant, write_cordon
+from scorer.rpc.operator_rules import OperatorRules, facts_of, machines_meant, take_off, write_cordon
 from scorer.wire import Wire
 
 SILENT_S = 60.0
@@ -119,26 +119,21 @@ def drain(
         write_cordon(step, planned.drained, rules, facts_of(drain=how))
         cordon(planned.drained)
     moves: list[DrainLine] = []
-    try:
-        for one in planned.moves:
-            moves.append(_begun(one, asked, query, update))
-    except CallError:
-        _announce(moves, inputs.now_s, rules, asked)
-        raise
+    if planned.moves:
+        take_off(rules.wire, rules.names, {one.id for one in planned.moves}, inputs.now_s, proposed=True)
+    for one in planned.moves:
+        moves.append(begun := _begun(one, asked, query, update))
+        if begun.target is not None:
+            message = write_proposal(_message(begun, inputs.now_s, LOST if asked.lost else "drain"))
+            rules.wire.one("LPUSH", rules.names.moves_waiting, message)
     result = msgspec.structs.replace(
         planned,
         cordoned=True,
         moves=[one for one in moves if one.target is not None],
         blocked=[*planned.blocked, *(one for one in moves if one.target is None)],
     )
-    _announce(moves, inputs.now_s, rules, asked)
     rules.keep(query, msgspec.json.encode(result), inputs.now_s)
     return result
-
-
-def _announce(moves: Sequence[DrainLine], now_s: float, rules: OperatorRules, asked: Drain) -> None:
-    why = LOST if asked.lost else "drain"
-    announce(rules.wire, rules.names, [_message(one, now_s, why) for one in moves if one.target is not None], now_s)
 
 
 def _begun(planned: DrainLine, asked: Drain, query: Query, update: Update) -> DrainLine:
