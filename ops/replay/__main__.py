@@ -215,13 +215,12 @@ def _replay(
             running = runs(world, profiles, profiles[0].name, movings, evicting)
             bar.update(task, total=len(worlds) * len(running))
             while running:  # what a policy keeps is dropped after its run
-                policy, mover, evictor = running.pop(0)
+                policy, changer = running.pop(0)
                 bar.update(task, description=f"{world.name} {world.seed}: {policy.name}")
                 outcome = simulate(
                     world,
                     policy,
-                    mover=mover,
-                    evictor=evictor,
+                    changer,
                     retry_minutes=round(settings.retry / 60),
                     progress=partial(_show, bar, task, done, world.minutes),
                 )

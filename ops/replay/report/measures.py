@@ -103,7 +103,7 @@ def _figures(outcome: Outcome, first: int, last: int) -> dict[str, float]:
         "mean": float(demand.mean()),
         "moves": len(moves) / max(float(count.sum()) / 60, 1.0),
         "copying": 2 * sum(move.copy_minutes for move in moves) / demand.size,
-        "decision_ms": float(outcome.decision_s.mean() * 1e3) if outcome.decision_s.size else 0.0,
+        "decision_ms": float(np.mean(outcome.decision_s) * 1e3) if outcome.decision_s else 0.0,
         **({"exchanges": exchanges / max(float(count.sum()) / 60, 1.0)} if workload.roles else {}),
         **further_figures(outcome, first, last),
         **class_figures(outcome, first, last),

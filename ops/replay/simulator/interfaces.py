@@ -1,10 +1,10 @@
-"""The roles in a simulation: a policy chooses machines, a mover and an evictor change what runs, at moments.
+"""The roles in a simulation: a policy chooses machines, a changer moves or evicts what runs, at moments.
 
 The simulation depends on these interfaces, and on no profile.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -15,9 +15,6 @@ from scorer.ledger.view.view import LedgerView
 from scorer.ranking.inputs import RankingInputs, Tables
 from scorer.ranking.profiles.profile import Profile
 from scorer.snapshot.snapshot import Snapshot
-
-ROUND_MINUTES = 10
-"""The minutes between two calls of a mover."""
 
 
 @dataclass(eq=False)
@@ -31,7 +28,7 @@ class Moment:
 
     @property
     def now_s(self) -> float:
-        return self.measuring.now_s(self.minute)
+        return self.fleet.now_s(self.minute)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -41,22 +38,33 @@ class Moment:
         return RankingInputs(self.snapshot, self.ledger, profile, self.now_s, tables)
 
 
-class Policy(Protocol):
-    name: str
-    reference: bool
+class Policy:
+    name = ""
+    reference = False
     """Whether it is shown as a reference, since it uses data that no real policy has."""
-    refusals: Counter[str]
-    """The reasons of refusals: for each instance the reason of its first one."""
-    learns: bool
+    learns = False
     """Whether it uses learned factors of expected use."""
-    counts_by_class: bool
+    counts_by_class = False
     """Whether each priority class has a sum of its own, by the measured usage of each instance."""
+
+    def __init__(self) -> None:
+        self.refusals: Counter[str] = Counter()
+        """The reasons of refusals: for each instance the reason of its first one."""
+        self._known: set[int] = set()
+        self._tables = Tables()
 
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
         """Return a row for each of some requests that are equal but for their ids, or for the first few of them.
 
         The caller places these and calls again for the others. The ledger is not changed.
         """
+        raise NotImplementedError
+
+    def _refused(self, instance: int, why: Callable[[], str]) -> None:
+        """Record the reason of an instance's first refusal only, since finding one costs as much as a ranking."""
+        if instance not in self._known:
+            self._known.add(instance)
+            self.refusals[why()] += 1
 
 
 @dataclass(frozen=True)
@@ -77,13 +85,6 @@ class Exchange(NamedTuple):
     other: int
 
 
-class Mover(Protocol):
-    """Moves running instances; called every `ROUND_MINUTES` of simulated time."""
-
-    def moves(self, moment: Moment) -> Sequence[Exchange | Move]:
-        """Return what exchanges roles or moves now, in this order."""
-
-
 class Spell(NamedTuple):
     """A stretch of time of an instance on a machine."""
 
@@ -95,10 +96,10 @@ class Spell(NamedTuple):
     """Minutes: on the machine from ``first`` until before ``last``."""
 
 
-class Evictor(Protocol):
-    """Ends running instances before their time."""
+class Changer(Protocol):
+    """Moves running instances, or ends them before their time; called every ``every_minutes`` of simulated time."""
 
     every_minutes: int
 
-    def evictions(self, moment: Moment) -> Sequence[int]:
-        """Return the instances that leave now."""
+    def changes(self, moment: Moment) -> Sequence[Exchange | Move | int]:
+        """Return what exchanges roles or moves now, and the instances that leave, in this order."""

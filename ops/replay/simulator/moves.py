@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ops.replay.simulator.interfaces import ROUND_MINUTES, Exchange, Moment, Move
+from ops.replay.simulator.interfaces import Exchange, Moment, Move
 from ops.replay.workload import MINUTE_S, Workload
 from schemas.resources import CPU, MEMORY
 from scorer.planning.balance.repair import by_overload
@@ -26,6 +26,7 @@ from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.rebalance_section import COUNT_MAX
 from scorer.snapshot.arrays import Floats
 
+ROUND_MINUTES = 10
 BYTES_PER_GBIT = 1e9 / 8
 _AT_ONCE = 1e30
 
@@ -48,7 +49,9 @@ class Moving:
 
 
 class Rebalancer:
-    """A mover by the plan of `windward rebalance`, called every `ROUND_MINUTES`."""
+    """A changer by the plan of `windward rebalance`."""
+
+    every_minutes = ROUND_MINUTES
 
     def __init__(self, profile: Profile, moving: Moving, workload: Workload) -> None:
         given = {} if moving.gain_min is None else {"gain_min": moving.gain_min}
@@ -59,7 +62,7 @@ class Rebalancer:
         self._left = 0.0
         self._tables = Tables()
 
-    def moves(self, moment: Moment) -> list[Exchange | Move]:
+    def changes(self, moment: Moment) -> list[Exchange | Move]:
         hourly = self._moving.share * len(moment.ledger.instances)
         self._left = min(self._left + hourly * ROUND_MINUTES / 60, max(hourly, 1.0))
         most, roles = min(int(self._left), COUNT_MAX), self._settings.roles
@@ -97,7 +100,7 @@ class ByAdvice:
         self._profile = profile
         self._number = {name: number for number, name in enumerate(workload.instances)}
 
-    def evictions(self, moment: Moment) -> list[int]:
+    def changes(self, moment: Moment) -> list[int]:
         most = max(len(moment.ledger.instances), 1)
         advice = evicting(moment.inputs(self._profile, Tables()), evictions_max=most)
         return [] if advice is None else [self._number[one.instance.id] for one in advice.evicted]

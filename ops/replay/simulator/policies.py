@@ -22,14 +22,12 @@ Worlds with batch have two others:
   much as one refused in the same minute, so it is no upper bound.
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ops.replay.simulator.interfaces import Evictor, Moment, Mover, Policy
-from ops.replay.simulator.learning import learns_use
+from ops.replay.simulator.interfaces import Changer, Moment, Policy
 from ops.replay.simulator.moves import ByAdvice, Moving, Rebalancer
 from ops.replay.simulator.true_fleet import HOT
 from ops.replay.workload import Workload
@@ -42,26 +40,22 @@ from scorer.placement.choosing.trial import ranked
 from scorer.placement.placer import CANDIDATES
 from scorer.ranking.explain import summary
 from scorer.ranking.filters.fits import Fits
-from scorer.ranking.inputs import RankingInputs, Tables, by_class_filter
+from scorer.ranking.inputs import RankingInputs, by_class_filter
 from scorer.ranking.profiles.profile import PlacedFilter, Profile
 from scorer.ranking.rank import limits, rank
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 
 
-class ProfilePolicy:
+class ProfilePolicy(Policy):
     """A profile, as a scorer with a ledger of its own would apply it."""
 
-    reference = False
-
     def __init__(self, profile: Profile, name: str = "") -> None:
+        super().__init__()
         self.name = name or profile.name
         self.profile = profile
-        self.refusals: Counter[str] = Counter()
-        self.learns = learns_use(profile)
+        self.learns = any(model.learned for model in profile.load_models)
         self.counts_by_class = by_class_filter(profile) is not None
-        self._known: set[int] = set()
-        self._tables = Tables()
 
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
         """Rank one request, plan several; candidates that the ledger's limits refuse are skipped."""
@@ -82,12 +76,6 @@ class ProfilePolicy:
         self._refused(instances[0], lambda: summary(ranking))
         return [None]
 
-    def _refused(self, instance: int, why: Callable[[], str]) -> None:
-        """Record the reason of an instance's first refusal only, since finding one costs as much as a ranking."""
-        if instance not in self._known:
-            self._known.add(instance)
-            self.refusals[why()] += 1
-
 
 def upheld(allowed: Sequence[Limit], record: Instance, held: Sequence[Instance]) -> bool:
     """Return whether a machine with these instances may take one more, as the reserve script decides it."""
@@ -106,19 +94,14 @@ EVENNESS = 0.01
 _BY_REQUESTS = Profile(name="by requests", filters=(PlacedFilter(Fits(basis="requests")),), stale="requests")
 
 
-class Reference:
+class Reference(Policy):
     """Chooses among the machines on which the request fits; subclasses implement the choice."""
 
-    name = ""
     reference = True
-    learns = False
-    counts_by_class = False
 
     def __init__(self, seed: int = 0) -> None:
-        self.refusals: Counter[str] = Counter()
+        super().__init__()
         self._generator = np.random.default_rng([seed, 77])
-        self._known: set[int] = set()
-        self._tables = Tables()
         self._snapshot: Snapshot | None = None
 
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
@@ -130,9 +113,7 @@ class Reference:
         )
         rows = np.flatnonzero(ranking.feasible)
         if not rows.size:
-            if instances[0] not in self._known:
-                self._known.add(instances[0])
-                self.refusals["no machine has room for what is asked"] += 1
+            self._refused(instances[0], lambda: "no machine has room for what is asked")
             return [None]
         return [self._pick(rows, instances[0], moment)]
 
@@ -235,11 +216,10 @@ class KnowingBatch(ProdAlone):
 
 
 class Run(NamedTuple):
-    """A policy, with its moves and evictions."""
+    """A policy, with its moves or evictions."""
 
     policy: Policy
-    mover: Mover | None = None
-    evictor: Evictor | None = None
+    changer: Changer | None = None
 
 
 def runs(
@@ -265,7 +245,7 @@ def runs(
     for profile in by_class:
         for minutes in evicting:
             policy = ProfilePolicy(profile, f"{profile.name}, evict {minutes} min")
-            found.append(Run(policy, None, ByAdvice(profile, world, minutes)))
+            found.append(Run(policy, ByAdvice(profile, world, minutes)))
     if world.placed_on.size:
         found.append(Run(AsRecorded(world.seed)))
     if not world.lower.any():

@@ -22,29 +22,26 @@ from time import perf_counter
 import msgspec
 import numpy as np
 
-from ops.replay.simulator.interfaces import ROUND_MINUTES, Evictor, Exchange, Moment, Move, Mover, Policy, Spell
-from ops.replay.simulator.learning import Learning, PredictedPeaks
+from ops.replay.simulator.interfaces import Changer, Exchange, Moment, Move, Policy, Spell
 from ops.replay.simulator.measuring import Measuring
-from ops.replay.simulator.reports import Reports
 from ops.replay.simulator.true_fleet import Fleet
 from ops.replay.workload import Workload
 from schemas.rpc.request import Request
-from scorer.ledger.record.instance import copy_with
+from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.planning.balance.tentative import COPY_CORES
-from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.arrays import Integers
 
 RETRY_MINUTES = 4
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False)
 class Outcome:
     workload: Workload
-    policy: str
     fleet: Fleet
     tries: Integers
     """[K] the number of tries of each."""
-    decision_s: Floats
+    decision_s: list[float] = field(default_factory=list)
     """[decisions] the time of each try; for a batch the mean over its instances."""
     refusals: dict[str, int] = field(default_factory=dict)
     """The reasons of first refusals with their counts, most frequent first."""
@@ -76,87 +73,60 @@ class Outcome:
 def simulate(
     workload: Workload,
     policy: Policy,
+    changer: Changer | None = None,
     *,
     retry_minutes: int = RETRY_MINUTES,
-    mover: Mover | None = None,
-    evictor: Evictor | None = None,
     progress: Callable[[int], None] = lambda minute: None,
 ) -> Outcome:
     """Return the result of the policy on the workload; ``progress`` is called with each minute."""
-    return _Simulation(workload, policy, retry_minutes, mover, evictor).run(progress)
+    return _Simulation(workload, policy, changer, retry_minutes).run(progress)
 
 
 class _Simulation:
-    def __init__(
-        self, workload: Workload, policy: Policy, retry_minutes: int, mover: Mover | None, evictor: Evictor | None
-    ) -> None:
-        self._workload, self._policy, self._mover, self._evictor = workload, policy, mover, evictor
-        self._retry = retry_minutes
+    def __init__(self, workload: Workload, policy: Policy, changer: Changer | None, retry_minutes: int) -> None:
+        self._workload, self._policy, self._changer, self._retry = workload, policy, changer, retry_minutes
         self._fleet = Fleet(workload)
         self._ledger = LedgerView()
-        reports = Reports(self._fleet) if mover is not None or policy.counts_by_class or policy.learns else None
-        self._measuring = Measuring(self._fleet, reports)
-        self._learning = Learning() if policy.learns else None
-        self._peaks = PredictedPeaks() if policy.counts_by_class else None
+        self._measuring = Measuring(
+            self._fleet, learns=policy.learns, by_class=policy.counts_by_class, reports=changer is not None
+        )
         self._queue = Queue(workload)
-        self._tries = np.zeros(len(workload.instances), np.int64)
         self._ends: list[tuple[int, int]] = []
         """A heap of (minute, instance)."""
-        self._seconds: list[float] = []
-        self._moves: list[tuple[int, Move]] = []
-        self._exchanges: list[int] = []
-        self._evicted: list[Spell] = []
+        self._outcome = Outcome(workload, self._fleet, np.zeros(len(workload.instances), np.int64))
 
     def run(self, progress: Callable[[int], None]) -> Outcome:
-        queue = self._queue
-        next_move = ROUND_MINUTES if self._mover is not None else self._workload.minutes
-        next_eviction = self._evictor.every_minutes if self._evictor is not None else self._workload.minutes
-        while (minute := min(queue.minute, next_move, next_eviction)) < self._workload.minutes:
-            if next_eviction == minute and self._evictor is not None:
-                self._evict(minute, self._evictor)
-                next_eviction += self._evictor.every_minutes
-            elif next_move == minute and self._mover is not None:
-                self._move(minute, self._mover)
-                next_move += ROUND_MINUTES
+        queue, changer, last = self._queue, self._changer, self._workload.minutes
+        next_change = changer.every_minutes if changer is not None else last
+        while (minute := min(queue.minute, next_change)) < last:
+            self._release(minute)
+            moment = Moment(minute, self._ledger, self._measuring, self._fleet)
+            if next_change == minute and changer is not None:
+                for change in changer.changes(moment):
+                    self._carry_out(change, moment)
+                next_change += changer.every_minutes
             else:
-                self._release(minute)
-                for instance in self._place(queue.take(), minute):
+                for instance in self._place(queue.take(), moment):
                     queue.ask_again(instance, minute + self._retry)
                 progress(minute)
-        progress(self._workload.minutes)
-        return Outcome(
-            workload=self._workload,
-            policy=self._policy.name,
-            fleet=self._fleet,
-            tries=self._tries,
-            decision_s=np.array(self._seconds),
-            refusals=dict(self._policy.refusals.most_common()),
-            moves=self._moves,
-            exchanges=self._exchanges,
-            evicted=self._evicted,
-        )
+        progress(last)
+        self._outcome.refusals = dict(self._policy.refusals.most_common())
+        return self._outcome
 
-    def _moment(self, minute: int) -> Moment:
-        return Moment(minute, self._ledger, self._measuring, self._fleet)
+    def _record(self, instance: int) -> Instance:
+        return self._ledger.instances[self._workload.instances[instance]]
 
     def _release(self, minute: int) -> None:
         while self._ends and self._ends[0][0] <= minute:
             end, instance = heapq.heappop(self._ends)
-            if self._fleet.end[instance] != end:  # it was evicted
-                continue
-            record = self._ledger.instances[self._workload.instances[instance]]
-            self._ledger.apply(copy_with(record, state="released", ended_at=self._measuring.now_s(end)))
+            if self._fleet.end[instance] == end:  # it was not evicted
+                ended_at = self._fleet.now_s(end)
+                self._ledger.apply(copy_with(self._record(instance), state="released", ended_at=ended_at))
 
-    def _place(self, asking: Sequence[int], minute: int) -> list[int]:
+    def _place(self, asking: Sequence[int], moment: Moment) -> list[int]:
         """Place the instances that ask in this minute; return the refused ones."""
-        moment = self._moment(minute)
-        if self._learning is not None:
-            self._learning.look(moment.snapshot, self._ledger, moment.now_s)
-            self._measuring.learned = self._learning.learned
-        if self._peaks is not None:
-            self._peaks.look(moment.snapshot, self._ledger, moment.now_s)
-            self._measuring.predicted = self._peaks.raw
-        self._tries[asking] += 1
+        self._measuring.learn(moment.minute, self._ledger)
+        self._outcome.tries[asking] += 1
         refused: list[int] = []
         at = 0
         while at < len(asking):
@@ -169,7 +139,7 @@ class _Simulation:
             _ = moment.snapshot if not self._policy.reference else None  # made before a decision is timed
             began = perf_counter()
             rows = self._policy.choose(asking[at : at + run], requests, moment)
-            self._seconds += [(perf_counter() - began) / len(rows)] * len(rows)
+            self._outcome.decision_s += [(perf_counter() - began) / len(rows)] * len(rows)
             for instance, request, row in zip(asking[at:], requests, rows, strict=False):
                 if row is None:
                     refused.append(instance)
@@ -198,38 +168,28 @@ class _Simulation:
             requests.append(other)
         return requests
 
-    def _evict(self, minute: int, evictor: Evictor) -> None:
-        self._release(minute)
-        moment = self._moment(minute)
-        for instance in evictor.evictions(moment):
-            record = self._ledger.instances[self._workload.instances[instance]]
-            self._ledger.apply(copy_with(record, state="released", ended_at=moment.now_s))
-            row, first = int(self._fleet.machine_of[instance]), int(self._fleet.placed[instance])
-            self._fleet.evict(instance, minute)
-            self._evicted.append(Spell(instance, row, first, minute))
-            self._queue.ask_again(instance, (minute // self._retry + 1) * self._retry)
-
-    def _move(self, minute: int, mover: Mover) -> None:
-        self._release(minute)
-        moment = self._moment(minute)
-        for move in mover.moves(moment):
-            if isinstance(move, Exchange):
-                self._exchange(move, moment)
-                continue
-            record = self._ledger.instances[self._workload.instances[move.instance]]
-            machine, source = self._workload.machines[move.row], int(self._fleet.machine_of[move.instance])
-            self._ledger.apply(copy_with(record, machine=machine, reserved_at=moment.now_s, started_at=moment.now_s))
-            self._fleet.move(move.instance, move.row, minute)
-            self._fleet.copying(move.instance, source, minute, move.copy_minutes, COPY_CORES)
-            self._moves.append((minute, move))
-
-    def _exchange(self, pair: Exchange, moment: Moment) -> None:
-        records = [self._ledger.instances[self._workload.instances[one]] for one in pair]
-        swap = (records[0].id, records[1].id)
-        for one, other in (records, records[::-1]):
-            self._ledger.apply(copy_with(one, role=other.role, swap=swap, swapped_at=moment.now_s))
-        self._fleet.exchange(*pair, moment.minute)
-        self._exchanges.append(moment.minute)
+    def _carry_out(self, change: Exchange | Move | int, moment: Moment) -> None:
+        fleet, minute, now_s = self._fleet, moment.minute, moment.now_s
+        if isinstance(change, Exchange):
+            records = [self._record(one) for one in change]
+            swap = (records[0].id, records[1].id)
+            for one, other in (records, records[::-1]):
+                self._ledger.apply(copy_with(one, role=other.role, swap=swap, swapped_at=now_s))
+            fleet.exchange(*change, minute)
+            self._outcome.exchanges.append(minute)
+        elif isinstance(change, Move):
+            machine, source = self._workload.machines[change.row], int(fleet.machine_of[change.instance])
+            record = self._record(change.instance)
+            self._ledger.apply(copy_with(record, machine=machine, reserved_at=now_s, started_at=now_s))
+            fleet.move(change.instance, change.row, minute)
+            fleet.copying(change.instance, source, minute, change.copy_minutes, COPY_CORES)
+            self._outcome.moves.append((minute, change))
+        else:
+            self._ledger.apply(copy_with(self._record(change), state="released", ended_at=now_s))
+            row, first = int(fleet.machine_of[change]), int(fleet.placed[change])
+            fleet.evict(change, minute)
+            self._outcome.evicted.append(Spell(change, row, first, minute))
+            self._queue.ask_again(change, (minute // self._retry + 1) * self._retry)
 
 
 class Queue:

@@ -10,7 +10,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.replay.workload import Workload
+from ops.replay.workload import MINUTE_S, Workload
 from schemas.resources import CPU
 from scorer.snapshot.arrays import Floats, Integers
 
@@ -53,6 +53,10 @@ class Fleet:
     @property
     def cpu(self) -> int:
         return int(np.flatnonzero(self.measured == CPU)[0])
+
+    def now_s(self, minute: int) -> float:
+        """Return the epoch time at which a minute begins."""
+        return float(self.workload.origin_s + MINUTE_S * minute)
 
     def demand(self, instance: int, first: int, last: int) -> Floats:
         """Return [r, last - first]: the instance's usage of the measured resources."""

@@ -35,7 +35,7 @@ FULL = world(
 def run(name, every_minutes=5):
     small = {"back": BACK, "full": FULL}[name]
     evictor = ByAdvice(PROFILE, small, every_minutes) if every_minutes else None
-    return simulate(small, ProfilePolicy(PROFILE), evictor=evictor)
+    return simulate(small, ProfilePolicy(PROFILE), changer=evictor)
 
 
 def test_no_instance_leaves_while_all_fit():

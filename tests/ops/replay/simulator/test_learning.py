@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ops.replay.simulator.learning import PredictedPeaks, learns_use
-from ops.replay.simulator.reports import Reports
+from ops.replay.simulator.measuring import PredictedPeaks, Reports
+from ops.replay.simulator.policies import ProfilePolicy
 from ops.replay.simulator.simulation import simulate
 from ops.replay.simulator.true_fleet import Fleet
 from schemas.resources import CPU, MEMORY
@@ -31,7 +31,7 @@ def test_the_factor_between_asked_and_used_is_learned_in_a_replay():
 
 def test_a_profile_that_does_not_go_by_it_learns_nothing():
     assert learned_by("kubernetes") is None
-    assert [learns_use(load_profiles().choose(name)) for name in ("windward", "seed")] == [True, False]
+    assert [ProfilePolicy(load_profiles().choose(name)).learns for name in ("windward", "seed")] == [True, False]
 
 
 def test_peaks_are_predicted_for_a_profile_that_counts_by_class():

@@ -22,7 +22,7 @@ def moved(small, rebalance=(), **how):
     """The default profile with moves, and with these settings in its table ``[rebalance]``."""
     default = load_profiles(()).choose("windward")
     profile = replace(default, rebalance=default.rebalance.with_given(dict(rebalance)))
-    return simulate(small, ProfilePolicy(profile), mover=Rebalancer(profile, Moving(**{"share": 1.0, **how}), small))
+    return simulate(small, ProfilePolicy(profile), changer=Rebalancer(profile, Moving(**{"share": 1.0, **how}), small))
 
 
 @pytest.fixture(scope="module")

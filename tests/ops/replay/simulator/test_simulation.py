@@ -144,11 +144,13 @@ def test_a_mover_takes_the_load_with_it():
     """A moved instance loads its new machine from that minute on, in truth and in the ledger."""
 
     class ToTheOther:
-        def moves(self, moment):
+        every_minutes = 10
+
+        def changes(self, moment):
             return [Move(0, 1 - int(moment.fleet.machine_of[0]))] if moment.minute == 60 else []
 
     def run(small):
-        return simulate(small, profile(), mover=ToTheOther())
+        return simulate(small, profile(), changer=ToTheOther())
 
     outcome = run(world([10.0, 10.0], [(2.0, 3.0, 0, 180), (1.0, 0.5, 90, 20)]))
     load = utilization(outcome)
@@ -166,7 +168,9 @@ def test_what_is_seen_of_instances_that_use_what_they_ask_is_their_load(seed):
     small = world([99.0] * 4, list(zip(asked, asked, np.sort(start), life, strict=True)), 300)
 
     class Moving:
-        def moves(self, moment):
+        every_minutes = 10
+
+        def changes(self, moment):
             running = moment.fleet.running(moment.minute)
             chosen = draw.choice(running, min(2, len(running)), replace=False)
             moves = [Move(int(one), int(draw.integers(4))) for one in chosen]
@@ -179,7 +183,7 @@ def test_what_is_seen_of_instances_that_use_what_they_ask_is_their_load(seed):
         np.testing.assert_allclose(seen.mean[CPU], moment.fleet.load[CPU, :, moment.minute], atol=1e-9)
 
     policy = Observed(profile().profile, look)
-    outcome = simulate(small, policy, mover=Moving())
+    outcome = simulate(small, policy, changer=Moving())
     assert len(policy.moments) > 50
     assert len(outcome.moves) > 20
 
