@@ -24,6 +24,7 @@ import numpy as np
 from ops.record.entry import HEADER, Entry, Figures, Packed, RecordingError, frame, read_frames, unpack
 from schemas.resources import RESOURCES
 
+RECORD_DIR = Path("recording")
 SUFFIX, OPEN = ".record", ".record.open"
 HOUR_S = 3_600
 _NAME = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d{4}\.record(\.open)?")

@@ -29,8 +29,7 @@ from ops.replay.simulator.interfaces import Policy
 from ops.replay.simulator.moves import Moving
 from ops.replay.simulator.policies import runs
 from ops.replay.simulator.simulation import Outcome, simulate
-from ops.replay.traces.formats import read_lives, read_trace
-from ops.replay.traces.openb import Lives
+from ops.replay.traces.formats import Lives, read_lives, read_trace
 from ops.replay.traces.trace import Trace, part_of
 from ops.replay.workload import Workload, WorkloadError
 from ops.replay.worlds.workload_file import is_workload, read_workload, workload_name

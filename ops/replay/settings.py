@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from ops.record.settings import RECORD_DIR
+from ops.record.folder import RECORD_DIR
 from ops.replay.simulator.moves import Moving
 from ops.replay.simulator.simulation import RETRY_MINUTES
 from ops.replay.traces.trace import Part

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import redis
 from rich.text import Text
@@ -12,11 +12,8 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, Static
 
-from ops.top.view import Moment, Row, cells, chosen, columns, decision_lines, heading, reported
+from ops.top.view import Moment, Row, TopSettings, cells, chosen, columns, decision_lines, heading, reported
 from schemas.process.tables import fitting
-
-if TYPE_CHECKING:
-    from ops.top.settings import TopSettings
 
 _GAP = 4
 """Around a row, and for the scroll bar."""

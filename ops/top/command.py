@@ -11,8 +11,7 @@ import msgspec
 import redis
 
 from ops.doctor.findings import muted, process_findings
-from ops.top.settings import TopSettings
-from ops.top.view import Decision, Moment, as_json, chosen, frame, rows_of, spread_of
+from ops.top.view import Decision, Moment, TopSettings, as_json, chosen, frame, rows_of, spread_of
 from schemas.messages.process import read_processes, running
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.tables import readable, screen

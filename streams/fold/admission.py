@@ -11,7 +11,7 @@ A record has a key and a time besides its value. The time is the broker's (LogAp
     readings      more readings than the interval can hold: it would win over every real sample of its slot
     excess        more is used than the capacity allows: a counter leapt, or the capacity is too low
     machines      the partition holds as many machines as it may, and this one is new
-    name-taken    another live host has the machine's name (`streams.fold.owners`)
+    name-taken    another live host has the machine's name (`streams.fold.refusals`)
 
 The worker's clock decides nothing else. Reading the same records again, hours later, gives the same decisions.
 

@@ -9,9 +9,23 @@ them (the moments of each slot keep the variance inside it):
     p_q  = the ceil(q k)-th smallest of the k filled slot means        numpy's ``inverted_cdf``
     coverage = filled slots / slots that the machine's interval can fill, at most 1
 
-All windows share the sums about one slot, the newest that is filled (`streams.fold.moments`). A window as long as the
+All windows share the sums about one slot, the newest that is filled (`about`). A window as long as the
 ring holds all of it, so there the order of the slots is of no importance and whole rows are copied. Shorter windows
 are read from these copies, newest slot first.
+
+Moments are (n, mean, m2) of a set of readings, and of the union of several sets; m2 is the sum of squared distances
+from the mean. The union is computed from sums about one of the means, the shift:
+
+    d_i = mean_i - shift,   first = sum(n_i d_i),   second = sum(m2_i + n_i d_i²)
+    mean = shift + first / n,   m2 = second - first² / n
+
+The sums add up, so nested windows share them. The subtraction is harmless where the shift is a mean of the set itself:
+m2 is then at least ``n_s (shift - mean)²`` (n_s: readings of that member), so its relative error is at most n / n_s
+roundings. Sums about another number lose the spread: on an offset of 1e9 all of it.
+
+Chosen over merging segment by segment (Chan, Golub and LeVeque 1979): as exact, and half the calls of numpy. Nothing
+here subtracts an old sample. Running sums with subtraction drift and go negative (a std of 1600 for a true 10 after one
+burst).
 
 Measured by row of four resources, three windows, 32 rows at once: 27 us, of which sorting takes 8. To partition by the
 ranks of the percentiles takes longer than to sort.
@@ -25,13 +39,34 @@ from numpy.typing import NDArray
 
 from schemas.names import SLOT_S
 from schemas.tables.window_table import PERCENTILES
-from streams.fold.moments import Float, about, pool
 from streams.fold.ring import R, Ring, S
 
 CHUNK = 32
 """Machines handled at once, so that their working set stays in the processor's cache (twice as many cost twice)."""
 
 _POSITIONS = np.arange(S)
+Float = NDArray[np.float64]
+
+
+def about(shift: Float, n: Float, mean: Float, m2: NDArray[np.floating[Any]]) -> tuple[Float, Float]:
+    """Return the terms of ``first`` and ``second``; arrays of one shape, an empty set has n = 0 and m2 = 0."""
+    distance = mean - shift
+    first = n * distance
+    distance *= first
+    distance += m2
+    return first, distance
+
+
+def pool(shift: Float, n: Float, first: Float, second: Float) -> tuple[Float, Float]:
+    """Return mean and m2 of the union from the sums about ``shift``, a mean of the set; NaN and 0 where n = 0.
+
+    >>> n, mean, m2 = np.array([2.0, 2.0]), np.array([1.0, 3.0]), np.array([0.0, 8.0])  # readings 1 1, 1 5
+    >>> terms = about(mean[:1], n, mean, m2)
+    >>> [float(one) for one in pool(mean[0], n.sum(), terms[0].sum(), terms[1].sum())]
+    [2.0, 12.0]
+    """
+    offset = np.divide(first, n, out=np.full_like(n, np.nan), where=n > 0)
+    return shift + offset, np.maximum(second - np.where(n > 0, first * offset, 0.0), 0.0)
 
 
 def check_windows(windows_s: Sequence[int]) -> None:

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 
 from ops.cli.main import COMMANDS
 from ops.exporter.settings import ExporterSettings
-from ops.record.settings import RecordSettings
+from ops.record.__main__ import RecordSettings
 from ops.stack.servers.local import valkey_binary
 from ops.stack.servers.process import LOOPBACK, LocalProcess, exchange, free_port
 from schemas.process.settings import load_settings

@@ -9,7 +9,7 @@ import pytest
 
 from ops.cli.main import COMMANDS
 from ops.exporter.settings import ExporterSettings
-from ops.record.settings import RecordSettings
+from ops.record.__main__ import RecordSettings
 from schemas.process.settings import load_settings
 from scorer.kubernetes.evictor.__main__ import EvictorSettings
 from scorer.kubernetes.extender.__main__ import ExtenderSettings

@@ -1,6 +1,7 @@
 """Reads a trace or a file of lives. Its content tells the kind; each kind is read by one function."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.replay.traces import openb
 from ops.replay.traces.tables import Table, read_table
 from ops.replay.traces.trace import DAY_S, Trace, checked, joined_by_job, of_days
 from ops.replay.workload import CELLS_MAX, WorkloadError
 from schemas.resources import CPU, MEMORY, NIC
 from schemas.values.errors import shortened
+from scorer.snapshot.arrays import Floats
 from streams.load_generator.source.recording_file import Defaults, RecordingError, load_trace, read_npz
 
 _CELL_S = 300.0
@@ -26,6 +27,22 @@ _LINE = 1e9
 _SIZES_UNKNOWN = Defaults(cores=np.nan, memory=np.nan, nic=_LINE)
 _FAMILIES = ("bitbrains", "gcd", "alibaba")
 """A file whose name has one of these in it is of that family; another is one by itself."""
+DENSE_S = 9_936_000.0
+OPENB = ("cpu_milli", "memory_mib", "creation_time", "deletion_time", "scheduled_time")
+LOG_MEDIAN_S, LOG_SPREAD = 720.0, 1.9
+"""Without a file: lives are log-normal with openb's median and its middle half."""
+_SIZES = ((1.0, 0.3), (2.0, 0.25), (4.0, 0.25), (8.0, 0.15), (16.0, 0.05))
+"""Without a file: cores and how often."""
+_BYTES_PER_CORE = 4 * 2.0**30
+
+
+@dataclass(frozen=True, eq=False)
+class Lives:
+    """Requests as they occur together: [N] each."""
+
+    life_s: Floats
+    cores: Floats
+    memory_bytes: Floats
 
 
 def planetlab(columns: Mapping[str, NDArray[Any]], source: str) -> Trace:
@@ -162,9 +179,35 @@ def _converted(path: Path) -> Trace:
     return nab(table) if table.header == NAB_HEADER else recorded(path)
 
 
-def read_lives(path: Path | None) -> openb.Lives:
+def openb(table: Table) -> Lives:
+    """Return the lives in a table of openb: requests of a production cluster, for worlds whose trace has none.
+
+    Used are requests for some CPU that were scheduled and deleted, and created from t = 9,936,000 s on, where arrivals
+    are dense. In a file that ends before, the time of creation does not matter. A memory that is not given counts as 0.
+    Raises WorkloadError naming column and row.
+    """
+    cpu, memory, created, deleted, scheduled = map(table.numbers, OPENB)
+    used = np.isfinite(cpu) & np.isfinite(scheduled) & np.isfinite(deleted - created) & (deleted > created) & (cpu > 0)
+    if (used & (created >= DENSE_S)).any():
+        used &= created >= DENSE_S
+    if not used.any():
+        raise WorkloadError(f"{table.name}: no request was scheduled and deleted")
+    memory_bytes = np.nan_to_num(memory[used], posinf=0.0, neginf=0.0) * 2.0**20
+    return Lives((deleted - created)[used], cpu[used] / 1000, memory_bytes)
+
+
+def without_file() -> Lives:
+    """Return drawn lives and sizes with the median and middle half of openb's, without its data."""
+    generator, count = np.random.default_rng(2023), 4_096
+    life_s = LOG_MEDIAN_S * np.exp(LOG_SPREAD * generator.standard_normal(count))
+    sizes, often = np.array(_SIZES).T
+    cores = generator.choice(sizes, count, p=often)
+    return Lives(life_s, cores, cores * _BYTES_PER_CORE)
+
+
+def read_lives(path: Path | None) -> Lives:
     """Return sizes and lifetimes from a file of requests, or those assumed without one."""
-    return openb.convert(read_table(path, openb.COLUMNS)) if path else openb.without_file()
+    return openb(read_table(path, OPENB)) if path else without_file()
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:

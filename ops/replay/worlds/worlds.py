@@ -34,7 +34,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ops.replay.traces.openb import Lives
+from ops.replay.traces.formats import Lives
 from ops.replay.traces.trace import Trace, with_rates
 from ops.replay.workload import DAY_MINUTES, Usage, Workload, WorkloadError
 from ops.replay.worlds.minutes import minute_readings

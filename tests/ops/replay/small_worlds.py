@@ -3,7 +3,7 @@
 import numpy as np
 
 from ops.replay.simulator.policies import ProfilePolicy
-from ops.replay.traces.openb import Lives
+from ops.replay.traces.formats import Lives
 from ops.replay.traces.trace import of_days
 from ops.replay.workload import Usage, Workload
 from ops.replay.worlds.worlds import Shape, build_world

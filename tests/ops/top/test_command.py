@@ -11,7 +11,7 @@ from textual.widgets import DataTable, Input, Static
 from ops.demo.command import spread
 from ops.top import view
 from ops.top.app import TopApp
-from ops.top.settings import TopSettings
+from ops.top.view import TopSettings
 from schemas.process.tables import Screen
 from schemas.tables.partition_windows import PartitionWindows
 from schemas.tables.window_table import decode_table

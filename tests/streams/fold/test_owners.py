@@ -11,7 +11,7 @@ from schemas.messages.sample import MachineFacts, encode
 from schemas.values.hosts import host_key
 from streams.fold.batch import Arrived
 from streams.fold.fact_changes import CHANGE_S, FactChanges
-from streams.fold.owners import HELD_S
+from streams.fold.refusals import HELD_S
 from streams.state.checkpoint import decode_vitals, encode_vitals
 from streams.state.partition import Partition
 from tests.effort import examples

@@ -12,9 +12,8 @@ from schemas.messages.sample import Usage
 from schemas.tables.window_table import PERCENTILES, WARMING_COVERAGE
 from streams.fold.batch import to_batch
 from streams.fold.fold import fold
-from streams.fold.moments import about, pool
 from streams.fold.ring import RING_MINUTES, R, Ring, S
-from streams.fold.windows import check_windows, class_means, window_columns
+from streams.fold.windows import about, check_windows, class_means, pool, window_columns
 from tests.effort import effort, examples
 from tests.streams.batches import START, batch_of, moments_of, sample
 

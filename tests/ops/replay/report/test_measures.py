@@ -11,7 +11,7 @@ from ops.replay.report.measures import class_figures, further_figures, measure, 
 from ops.replay.report.report import BY_CLASS, LOAD, markdown
 from ops.replay.simulator.policies import ProfilePolicy, RandomFeasible
 from ops.replay.simulator.simulation import simulate
-from ops.replay.traces.openb import Lives
+from ops.replay.traces.formats import Lives
 from ops.replay.workload import WorkloadError
 from ops.replay.worlds.worlds import Shape, build_world
 from schemas.resources import CPU, MEMORY, NIC

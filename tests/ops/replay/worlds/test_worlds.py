@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ops.replay.traces.openb import without_file
+from ops.replay.traces.formats import without_file
 from ops.replay.workload import DAY_MINUTES, WorkloadError
 from ops.replay.worlds.minutes import minute_readings
 from ops.replay.worlds.worlds import (
