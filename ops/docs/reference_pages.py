@@ -15,7 +15,7 @@ from ops.completions.__main__ import command
 from ops.docs.rpc_page import table
 from ops.docs.shapes import SHAPES, Along
 from ops.exporter.exporter import Exporter
-from ops.exporter.selection import Selection
+from ops.exporter.settings import ExporterSettings
 from ops.exporter.state import Memory, Reader, State
 from ops.record.recorder import Metrics as OfRecorder
 from schemas.process.flags import Parser
@@ -199,8 +199,8 @@ def _of_registry(registry: CollectorRegistry) -> Iterator[_Metric]:
 
 def _of_exporter() -> Iterator[_Metric]:
     """Yield the families of a small fleet with labels and instances, without those of the process."""
-    selection = Selection(statistics=("mean", "std", "peak"), labels={"zone": "zone"}, top_instances=1)
-    exporter = Exporter(cast(Reader, _Example()), selection, load_profiles(), "")
+    settings = ExporterSettings(statistics=("mean", "std", "peak"), labels=("zone",), top_instances=1)
+    exporter = Exporter(cast(Reader, _Example()), settings, load_profiles(), "")
     for found in _of_families(text_string_to_metric_families(exporter.render().decode())):
         if found.name.startswith("windward_"):
             yield found

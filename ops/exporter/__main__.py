@@ -7,7 +7,6 @@ from typing import Any
 
 from ops.exporter.exporter import Exporter
 from ops.exporter.exposition import OPEN_METRICS, TEXT
-from ops.exporter.selection import Selection, label_names
 from ops.exporter.settings import ExporterSettings
 from ops.exporter.state import Reader
 from schemas.process.page_server import PageServer, StartResponse, WsgiApplication, server_context
@@ -30,7 +29,7 @@ def build(settings: ExporterSettings, _environ: Mapping[str, str]) -> Process:
     profiles = profiles_of(settings)
     refuse_modes(settings)
     reader = Reader(settings)
-    exporter = Exporter(reader, _selection_of(settings), profiles, product_version())
+    exporter = Exporter(reader, settings, profiles, product_version())
     server = serve(exporter, settings)
     if settings.exposed and not (settings.metrics_tls_cert_file and settings.metrics_username):
         wanted = "metrics_tls_cert_file, metrics_username"
@@ -46,23 +45,6 @@ def build(settings: ExporterSettings, _environ: Mapping[str, str]) -> Process:
     for close in (reader.close, server.stop):
         found.closing.callback(close)
     return found
-
-
-def _selection_of(settings: ExporterSettings) -> Selection:
-    shard, shards = settings.shard_position
-    return Selection(
-        fleet=settings.names.prefix,
-        windows_s=settings.windows,
-        statistics=tuple(dict.fromkeys(settings.statistics)),
-        shard=shard,
-        shards=shards,
-        labels=label_names(settings.labels),
-        probe=settings.probe_request,
-        per_machine=settings.per_machine,
-        machines_max=settings.machines_max,
-        top_instances=settings.top_instances,
-        soon_hot_limit=settings.soon_hot_limit,
-    )
 
 
 GZIP_LEVEL = 1

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from ops.exporter import fleet
 from ops.exporter.exposition import Family, lines, page, single
 from ops.exporter.machines import MachineFamilies
-from ops.exporter.selection import Selection
+from ops.exporter.settings import ExporterSettings
 from ops.exporter.state import Away, Reader, State
 from schemas.process.pages import add_process
 from scorer.ranking.profiles.catalogue import Profiles
@@ -25,15 +25,15 @@ class Exporter:
     def __init__(
         self,
         reader: Reader,
-        selection: Selection,
+        settings: ExporterSettings,
         profiles: Profiles,
         version: str,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.profiles = profiles
         self._reader = reader
-        self._selection = selection
-        self._machines = MachineFamilies(selection)
+        self._settings = settings
+        self._machines = MachineFamilies(settings)
         self._registry = CollectorRegistry()
         add_process(self._registry)
         self._version = version
@@ -64,22 +64,22 @@ class Exporter:
             self._pages["complete"] += 1
             self._say("")
             read = time.perf_counter()
-            families = [*fleet.families(state, self._selection, self._say_of_probe), *self._of_machines(state)]
+            families = [*fleet.families(state, self._settings, self._say_of_probe), *self._of_machines(state)]
             made = time.perf_counter()
             return self._page([*families, *self._own(read - begin, made - read, up=True)], open_metrics)
 
     def _page(self, families: list[Family], open_metrics: bool) -> bytes:
         shown = [*families, *process_families(self._registry)]
-        return page(shown, open_metrics=open_metrics, shared=self._selection.shared)
+        return page(shown, open_metrics=open_metrics, shared=self._settings.shared)
 
     def _read(self) -> State:
         return self._reader.read(self.profiles.choose(), self._clock())
 
     def _of_machines(self, state: State) -> Iterator[Family]:
-        snapshot, selection = state.snapshot, self._selection
-        shown = selection.shows_machines(snapshot)
-        if self._shown and not shown and selection.per_machine == "auto":
-            values = {"machines": len(snapshot), "machines_max": selection.machines_max}
+        snapshot, settings = state.snapshot, self._settings
+        shown = settings.shows_machines(snapshot)
+        if self._shown and not shown and settings.per_machine == "auto":
+            values = {"machines": len(snapshot), "machines_max": settings.machines_max}
             log.warning("exporter.machines.left_out", extra={"values": values | {"setting": "per_machine"}})
         self._shown = shown
         if shown:

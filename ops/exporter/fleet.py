@@ -11,7 +11,7 @@ import numpy as np
 from ops.exporter import instances
 from ops.exporter.exposition import Family, lines, single
 from ops.exporter.machines import risks, thresholds
-from ops.exporter.selection import Selection, unit_name, window_name
+from ops.exporter.settings import ExporterSettings, label_names, unit_name, window_name
 from ops.exporter.state import State
 from schemas.resources import RESOURCES
 from schemas.rpc.request import InvalidRequest
@@ -30,20 +30,20 @@ EDGES = tuple(step / 20 for step in range(1, 21))
 
 
 def families(
-    state: State, selection: Selection, tell: Callable[[str], None] = lambda trouble: None
+    state: State, settings: ExporterSettings, tell: Callable[[str], None] = lambda trouble: None
 ) -> Iterator[Family]:
     """Return every family of the fleet; ``tell`` is called with why the probe could not be ranked, or ""."""
     with np.errstate(divide="ignore", invalid="ignore"):
         yield _states(state)
         yield _last_samples(state)
-        yield from _load(state, selection)
-        yield from _soon_hot(state, selection.soon_hot_limit)
+        yield from _load(state, settings)
+        yield from _soon_hot(state, settings.soon_hot_limit)
         yield from _promises(state)
         yield from instances.of_fleet(state)
         yield from instances.classes_of_fleet(state)
-        yield from _probe(state, selection, tell)
+        yield from _probe(state, settings, tell)
         yield from _servers(state)
-        labels = [(1, {"label": name}) for name in ("machine", *selection.labels.values())]
+        labels = [(1, {"label": name}) for name in ("machine", *label_names(settings.labels).values())]
         yield lines("windward_fleet_label_info", "The labels of windward_machine_info.", labels)
 
 
@@ -78,7 +78,7 @@ def _most(state: State) -> Bools:
     return state.fresh & (2 * np.count_nonzero(state.fresh) >= np.count_nonzero(state.snapshot.has_data))
 
 
-def _load(state: State, selection: Selection) -> Iterator[Family]:
+def _load(state: State, settings: ExporterSettings) -> Iterator[Family]:
     snapshot, fresh = state.snapshot, _most(state)
     ratio = Family(
         "windward_fleet_utilization_ratio", "Mean load of the window, quantiles over the fresh machines.", "summary"
@@ -88,7 +88,7 @@ def _load(state: State, selection: Selection) -> Iterator[Family]:
         "windward_fleet_utilization_stddev_ratio", "Standard deviation over the fresh machines: the imbalance."
     )
     heat = Family("windward_fleet_machines_by_utilization", "Fresh machines with a load up to le, cumulative.")
-    for window_s in selection.windows(snapshot):
+    for window_s in settings.shown_windows(snapshot):
         utilization = snapshot.windows(window_s).mean * snapshot.inverse_allocatable
         for position, resource in enumerate(RESOURCES):
             values = utilization[position][fresh]
@@ -158,13 +158,13 @@ def _promises(state: State) -> Iterator[Family]:
     yield lines("windward_fleet_instances", about, named)
 
 
-def _probe(state: State, selection: Selection, tell: Callable[[str], None]) -> Iterator[Family]:
+def _probe(state: State, settings: ExporterSettings, tell: Callable[[str], None]) -> Iterator[Family]:
     """Return the result of ranking the probe request: feasible machines, and refusals by filter.
 
     Nothing when a plugin of another package fails: the rest of the page is served.
     """
     try:
-        ranking = ranked(selection.probe, state)
+        ranking = ranked(settings.probe_request, state)
     except (PluginError, InvalidRequest) as error:
         tell(str(error))
         return

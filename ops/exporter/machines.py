@@ -13,7 +13,7 @@ import numpy as np
 
 from ops.exporter import instances
 from ops.exporter.exposition import SECONDS, Columns, Family, MachineNames
-from ops.exporter.selection import Selection, label_columns, unit_name, window_name
+from ops.exporter.settings import ExporterSettings, label_columns, label_names, unit_name, window_name
 from ops.exporter.state import State
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
@@ -32,8 +32,8 @@ DAYS = ("today", "yesterday")
 class MachineFamilies:
     """Makes the families; keeps the texts of the machines' names and labels."""
 
-    def __init__(self, selection: Selection) -> None:
-        self._selection = selection
+    def __init__(self, settings: ExporterSettings) -> None:
+        self._settings = settings
         self._names: WeakKeyDictionary[Roster, MachineNames] = WeakKeyDictionary()
         self._labels: WeakKeyDictionary[MachineRules, list[bytes]] = WeakKeyDictionary()
 
@@ -41,25 +41,25 @@ class MachineFamilies:
         """Return every family, over the machines of the shard."""
         with np.errstate(divide="ignore", invalid="ignore"):
             roster = state.snapshot.roster
-            names = _kept(self._names, roster, lambda: MachineNames(roster.names, self._selection.shared))
-            shown = Columns(names, self._selection.rows(state.snapshot))
+            names = _kept(self._names, roster, lambda: MachineNames(roster.names, self._settings.shared))
+            shown = Columns(names, self._settings.rows(state.snapshot))
             fresh = shown._replace(rows=shown.rows & state.fresh)
             yield from self._load(state, fresh)
             yield from self._promises(state, shown)
             yield from instances.classes_of_machines(state, fresh)
             yield from instances.of_machines(state, shown, fresh)
-            yield from instances.largest(state, self._selection.top_instances, fresh.rows)
+            yield from instances.largest(state, self._settings.top_instances, fresh.rows)
             yield from self._facts(state, shown)
 
     def _load(self, state: State, fresh: Columns) -> Iterator[Family]:
-        snapshot, selection, (names, rows) = state.snapshot, self._selection, fresh
-        windows = selection.windows(snapshot)
+        snapshot, settings, (names, rows) = state.snapshot, self._settings, fresh
+        windows = settings.shown_windows(snapshot)
         ratio = Family("windward_machine_utilization_ratio", "Measured load of the window, of what is allocatable.")
         deviation = Family(
             "windward_machine_utilization_stddev_ratio", "Its standard deviation, of the readings each second."
         )
         for window_s in windows:
-            for name in selection.statistics:
+            for name in settings.statistics:
                 if name == "peak":
                     continue
                 family, labels = (deviation, {}) if name == "std" else (ratio, {"statistic": name})
@@ -67,7 +67,7 @@ class MachineFamilies:
                     more = {"resource": resource, "window": window_name(window_s)} | labels
                     family.add_column(names, values, rows, labels=more)
         yield from (ratio, deviation)
-        if "peak" in selection.statistics:
+        if "peak" in settings.statistics:
             peak = Family("windward_machine_peak_ratio", "Highest one-minute mean of the day, of what is allocatable.")
             for day in DAYS:
                 peaks = snapshot.column(f"peak_{day}") * snapshot.inverse_allocatable
@@ -106,7 +106,7 @@ class MachineFamilies:
         about = "Usage threshold set for this machine alone."
         yield shown.each("windward_machine_threshold_ratio", about, snapshot.rules.thresholds)
         info = Family("windward_machine_info", "Labels of the machine, of the setting labels.")
-        rules, keys = snapshot.rules, self._selection.labels
+        rules, keys = snapshot.rules, label_names(self._settings.labels)
         texts = _kept(self._labels, rules, lambda: label_columns(rules, keys, len(snapshot)))
         info.add_texts(shown.names, texts, shown.rows)
         yield info

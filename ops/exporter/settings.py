@@ -1,21 +1,92 @@
-"""Settings of the exporter."""
+"""Settings of the exporter: its page, and what is shown there: windows, statistics, labels, the machines of a shard."""
 
 import ipaddress
 import re
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 from msgspec import Meta
 
-from ops.exporter.selection import label_names
+from ops.exporter.exposition import escape
 from schemas.process.settings import setting
+from schemas.resources import ABOUT
 from schemas.rpc.parameters import Risk
 from schemas.rpc.request import InvalidRequest, Request, read_request
 from scorer.settings import LedgerSettings
+from scorer.snapshot.arrays import Bools
+from scorer.snapshot.rules import MachineRules
+from scorer.snapshot.snapshot import Snapshot
 
 Statistic = Literal["mean", "std", "p50", "p90", "p95", "p99", "max", "peak"]
 DEFAULT_PORT = 9466
+
+
+def window_name(window_s: int) -> str:
+    """Return a window's length as Prometheus writes durations.
+
+    >>> [window_name(length) for length in (90, 300, 3600, 5400)]
+    ['90s', '5m', '1h', '90m']
+    """
+    for unit, seconds in (("h", 3600), ("m", 60)):
+        if window_s % seconds == 0:
+            return f"{window_s // seconds}{unit}"
+    return f"{window_s}s"
+
+
+def unit_name(resource: str) -> str:
+    """Return a resource's unit as the end of a metric's name.
+
+    >>> [unit_name(resource) for resource in ("cpu", "nic", "disk")]
+    ['cores', 'bytes_per_second', 'ratio']
+    """
+    about = ABOUT[resource]
+    return "ratio" if about.is_share else about.unit.replace("/s", "_per_second").replace(" ", "_")
+
+
+OWN = ("fleet", "machine", "instance", "job")
+"""Reserved names: the exporter's own, and those that Prometheus adds."""
+
+
+def label_name(key: str) -> str:
+    """Return a label's key as a valid label name.
+
+    >>> label_name("topology.kubernetes.io/zone"), label_name("1st"), label_name("__x")
+    ('topology_kubernetes_io_zone', '_1st', 'x')
+    """
+    name = re.sub(r"[^A-Za-z0-9_]", "_", key)
+    if name.startswith("__"):  # Prometheus keeps such names for itself
+        name = name.lstrip("_")
+    return f"_{name}" if not name or name[0].isdigit() else name
+
+
+def label_names(keys: Sequence[str]) -> Mapping[str, str]:
+    """Return the valid name of each key.
+
+    Raises ValueError when two keys give the same name, or a key gives a reserved one.
+    """
+    found: dict[str, str] = {}
+    for key in keys:
+        name = label_name(key)
+        if name in OWN:
+            raise ValueError(f"labels: {key!r} would be the label {name}, which is taken")
+        if name in found:
+            raise ValueError(f"labels: {found[name]!r} and {key!r} would both be the label {name}")
+        found[name] = key
+    return {key: name for name, key in found.items()}
+
+
+def label_columns(rules: MachineRules, names: Mapping[str, str], machines: int) -> list[bytes]:
+    """Return [M]: each machine's labels of the allow-list as text, each after a comma; absent labels are left out."""
+    texts = [b""] * machines
+    for key, name in names.items():
+        column = rules.label(key)
+        written = [f',{name}="{escape(value)}"'.encode() for value in column.values] + [b""]
+        texts = [text + written[code] for text, code in zip(texts, column.codes.tolist(), strict=True)]
+    return texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,3 +174,32 @@ class ExporterSettings(LedgerSettings):
             return not ipaddress.ip_address(self.metrics_host).is_loopback
         except ValueError:
             return self.metrics_host != "localhost"
+
+    @property
+    def shared(self) -> Mapping[str, str]:
+        """The labels of every line."""
+        return {"fleet": self.names.prefix}
+
+    def shown_windows(self, snapshot: Snapshot) -> tuple[int, ...]:
+        """Return the windows shown: the selected ones that the tables have."""
+        return tuple(length for length in snapshot.windows_s if not self.windows or length in self.windows)
+
+    def shows_machines(self, snapshot: Snapshot) -> bool:
+        return self.per_machine == "always" or (self.per_machine == "auto" and len(snapshot) <= self.machines_max)
+
+    def rows(self, snapshot: Snapshot) -> Bools:
+        """Return [M]: the machines of this shard.
+
+        A machine is in the shard of the partition it is read from (the newer one, when it is in two); one without a
+        partition, in the shard of its name's checksum. So each machine is in one shard, the same for all exporters.
+        """
+        shard, shards = self.shard_position
+        if shards == 1:
+            return np.ones(len(snapshot), np.bool_)
+        place = snapshot.partition
+        nowhere = np.flatnonzero(place < 0)
+        if nowhere.size:
+            place = place.copy()
+            place[nowhere] = [zlib.crc32(snapshot.names[row].encode()) for row in nowhere.tolist()]
+        mine: Bools = place % shards == shard
+        return mine

@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from ops.exporter.selection import unit_name
+from ops.exporter.settings import unit_name
 from ops.grafana.page import LABEL, RESOURCE, WINDOW, Row, page
 from ops.grafana.panels import (
     AGE,

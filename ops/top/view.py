@@ -1,4 +1,4 @@
-"""The content of ``windward top``: the fleet at one moment as rows, its figures, the newest decisions; its settings. Pure."""
+"""``windward top``: its settings, and the fleet at one moment: rows, figures, the newest decisions. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field

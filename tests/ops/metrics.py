@@ -10,8 +10,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from ops.exporter import fleet
 from ops.exporter.exporter import Exporter
 from ops.exporter.machines import MachineFamilies
-from ops.exporter.selection import Selection
-from ops.exporter.settings import Statistic
+from ops.exporter.settings import ExporterSettings, Statistic
 from ops.exporter.state import Memory, State
 from ops.record.recorder import Metrics as RecordMetrics
 from schemas.messages.operator import OperatorFacts
@@ -101,14 +100,14 @@ def exporters():
     from tests.ops.exporter.test_families import placed
 
     state = State(snapshot, LedgerView([placed("i", "a")]), profiles.choose(), 1e9, memory=memory)
-    selection = Selection(statistics=Statistic.__args__)
+    selection = ExporterSettings(statistics=Statistic.__args__)
     own = Exporter(None, selection, profiles, "1")._own(0.1, 0.1, up=True)
     families = [*fleet.families(state, selection), *MachineFamilies(selection).families(state), *own]
     by_class = replace(state, profile=read_profile(Path(__file__).parents[2] / "docs/examples/classes.toml"))
     families += [*fleet.families(by_class, selection), *MachineFamilies(selection).families(by_class)]
     offline = test_instances.reporting()
     measured = State(offline.snapshot, offline.ledger, profiles.choose(), offline.now_s)
-    shown = MachineFamilies(Selection(top_instances=1)).families(measured)
+    shown = MachineFamilies(ExporterSettings(top_instances=1)).families(measured)
     families += [family for family in shown if "instance" in family.name or "system" in family.name]
     assert not [family.name for family in families if family.empty]
     return {family.name for family in families}

@@ -9,7 +9,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
@@ -20,7 +20,6 @@ from kafka import KafkaProducer
 
 from ops.exporter.__main__ import serve
 from ops.exporter.exporter import Exporter
-from ops.exporter.selection import Selection
 from ops.exporter.settings import ExporterSettings
 from ops.exporter.state import Reader
 from ops.stack.servers.process import free_port, wait_until
@@ -153,9 +152,9 @@ def worst(client):
 @contextmanager
 def bare_fleet(stack, prometheus):
     """Show the same machines as a second fleet, by an exporter alone with default settings: no label, no class."""
-    settings = ExporterSettings(redis_url=stack.redis_url, metrics_port=free_port())
-    reader = Reader(settings)
-    server = serve(Exporter(reader, Selection(fleet=BARE), load_profiles(), "1"), settings)
+    settings = ExporterSettings(redis_url=stack.redis_url, metrics_port=free_port(), prefix=BARE)
+    reader = Reader(replace(settings, prefix=OURS))
+    server = serve(Exporter(reader, settings, load_profiles(), "1"), settings)
     scrape(stack, "windward-exporter", settings.metrics_port, BARE)
     try:
         bare = f'{{fleet="{BARE}"}}'

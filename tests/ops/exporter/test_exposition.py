@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from ops.exporter.exporter import process_families
 from ops.exporter.exposition import SECONDS, Family, MachineNames, page
-from ops.exporter.selection import label_name, label_names
+from ops.exporter.settings import label_name, label_names
 from schemas.process.pages import add_process
 from tests.effort import examples
 from tests.ops.metrics import PROCESS

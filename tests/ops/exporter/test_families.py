@@ -14,8 +14,7 @@ from ops.exporter import fleet
 from ops.exporter.exporter import Exporter
 from ops.exporter.exposition import page
 from ops.exporter.machines import MachineFamilies
-from ops.exporter.selection import Selection, window_name
-from ops.exporter.settings import Statistic
+from ops.exporter.settings import ExporterSettings, Statistic, window_name
 from ops.exporter.state import State
 from schemas.messages.operator import OperatorFacts
 from schemas.messages.sample import MachineFacts
@@ -55,23 +54,24 @@ def state(tables, **more):
     return State(snapshot, ledger, PROFILE, NOW_S, **more)
 
 
-def read(body):
+def read(body, *, fleet=False):
+    """Return the values of each metric by their labels, without that of the fleet unless it is asked for."""
     found = {}
     for family in text_string_to_metric_families(body.decode()):
         for sample in family.samples:
             values = found.setdefault(sample.name, {})
-            key = tuple(sorted(sample.labels.items()))
+            key = tuple(sorted((name, value) for name, value in sample.labels.items() if fleet or name != "fleet"))
             assert key not in values, f"{sample.name} twice: {key}"
             values[key] = sample.value
     return found
 
 
 def of_machines(seen, **selection):
-    return read(page(MachineFamilies(Selection(**selection)).families(seen)))
+    return read(page(MachineFamilies(ExporterSettings(**selection)).families(seen)))
 
 
 def of_fleet(seen, **selection):
-    return read(page(fleet.families(seen, Selection(probe=read_request({"cpu": "1"}), **selection))))
+    return read(page(fleet.families(seen, ExporterSettings(probe={"cpu": "1"}, **selection))))
 
 
 def at(values, **labels):
@@ -155,7 +155,7 @@ def test_the_machines_that_will_soon_be_hot_are_named():
     load = np.linspace(0.3, 0.9, 15)
     fresh = decode_table(window_table([f"m{n:02d}" for n in range(15)], utilization=load, at=NOW_S))
     seen = state([fresh, decode_table(window_table(["old"], utilization=[0.9], at=NOW_S - 600, partition=1))])
-    found = of_fleet(seen, shard=1, shards=2)
+    found = of_fleet(seen, shard="2/2")
     told = {dict(labels)["machine"]: value for labels, value in found["windward_machine_soon_hot_ratio"].items()}
     answer = risk({"top": 100}, seen)
     assert told == pytest.approx({row.machine: row.chance for row in answer.machines[:10]}, abs=5e-5)
@@ -193,7 +193,7 @@ def test_each_machine_is_in_one_shard(shards):
     ]
     facts = {"facts-only": MachineFacts(v=1, machine="facts-only", boot=1, at=NOW_S)}
     seen = state(tables, facts=facts, instances=[placed("i", "ledger-only", cpu=1)])
-    pages = [of_machines(seen, shard=shard, shards=shards) for shard in range(shards)]
+    pages = [of_machines(seen, shard=f"{shard + 1}/{shards}") for shard in range(shards)]
     for metric, wanted in (
         ("windward_machine_info", {"a", "b", "c", "d", "e", "both", "facts-only", "ledger-only"}),
         ("windward_machine_utilization_ratio", {"a", "b", "c", "d", "e", "both"}),
@@ -264,7 +264,7 @@ def test_a_plugin_that_fails_costs_the_probe_alone(caplog):
     failing = Profile("failing", filters=(PlacedFilter(guarded(Broken, "filter")()),))
     seen = replace(state([table(["a"])]), profile=failing)
     reader = SimpleNamespace(read=lambda profile, now_s: seen)
-    exporter = Exporter(reader, Selection(), load_profiles(), "1")
+    exporter = Exporter(reader, ExporterSettings(), load_profiles(), "1")
     with caplog.at_level(logging.WARNING, "windward.exporter"):  # a command may have left another level
         for _ in range(2):
             found = read(exporter.render())
@@ -292,28 +292,17 @@ def test_every_series_of_a_page_says_its_fleet(open_metrics):
     """Those of machines, of the fleet, of the exporter and of its process; beside the labels they have anyway."""
     seen = state([table(["a", ODD])])
     reader = SimpleNamespace(read=lambda *_: seen)
-    plain, labelled = (
-        read(
-            Exporter(reader, Selection(statistics=ALL, fleet=fleet), load_profiles(), "1").render(
-                open_metrics=open_metrics
-            )
-        )
-        for fleet in ("", 'north"1')
-    )
+    exporter = Exporter(reader, ExporterSettings(statistics=ALL, prefix="north"), load_profiles(), "1")
+    labelled = read(exporter.render(open_metrics=open_metrics), fleet=True)
     named = {name: {dict(labels)["fleet"] for labels in values} for name, values in labelled.items()}
-    assert set.union(*named.values()) == {'north"1'}
-    without = {
-        name: {tuple(one for one in labels if one[0] != "fleet") for labels in values}
-        for name, values in labelled.items()
-    }
-    assert without == {name: set(values) for name, values in plain.items()}
+    assert set.union(*named.values()) == {"north"}
 
 
 def test_labels_of_the_allow_list_are_shown():
     """Under valid names; labels not asked for stay away. What may be chosen is told while no machine is known."""
     labels = {"zone": 'a"1', "rack/row": "7", "secret": "x"}
     facts = {"m": MachineFacts(v=1, machine="m", boot=1, at=NOW_S, labels=labels)}
-    allowed = {"zone": "zone", "rack/row": "rack_row"}
+    allowed = ("zone", "rack/row")
     choices = of_fleet(state([]), labels=allowed)["windward_fleet_label_info"]
     assert [dict(name)["label"] for name in choices] == ["machine", "zone", "rack_row"]
     found = of_machines(state([table(["m", "n"])], facts=facts), labels=allowed)
@@ -329,12 +318,12 @@ def test_labels_of_the_allow_list_are_shown():
 )
 def test_a_large_fleet_shows_its_machines_on_request(per_machine, machines_max, shown):
     seen = state([table(["a", "b", "c"])])
-    assert Selection(per_machine=per_machine, machines_max=machines_max).shows_machines(seen.snapshot) is shown
+    assert ExporterSettings(per_machine=per_machine, machines_max=machines_max).shows_machines(seen.snapshot) is shown
 
 
 def test_only_the_wanted_windows_and_statistics_are_shown():
     """Each costs its series: what nobody asked for is not there."""
-    found = of_machines(state([table(["a"])]), windows_s=(300,), statistics=("max",))
+    found = of_machines(state([table(["a"])]), windows=(300,), statistics=("max",))
     labels = [dict(each) for each in found["windward_machine_utilization_ratio"]]
     assert {(each["window"], each["statistic"]) for each in labels} == {("5m", "max")}
     assert "windward_machine_utilization_stddev_ratio" not in found

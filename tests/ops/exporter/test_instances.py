@@ -5,9 +5,8 @@ import pytest
 from ops.exporter import fleet
 from ops.exporter.exposition import page
 from ops.exporter.machines import MachineFamilies
-from ops.exporter.selection import Selection
+from ops.exporter.settings import ExporterSettings
 from ops.exporter.state import State
-from schemas.rpc.request import read_request
 from scorer.ledger.record.instance import Moving, copy_with
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.ops.exporter.test_families import at, names_in, read
@@ -19,7 +18,7 @@ NOW_S = 1_700_000_000.0
 
 def shown(offline, **selection):
     state = State(offline.snapshot, offline.ledger, load_profiles().choose(), offline.now_s)
-    chosen = Selection(probe=read_request({"cpu": "1"}), **selection)
+    chosen = ExporterSettings(probe={"cpu": "1"}, **selection)
     return read(page([*fleet.families(state, chosen), *MachineFamilies(chosen).families(state)]))
 
 
