@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from schemas.rpc.envelope import Query
 from schemas.values.read_json import reader
 
-VERSION = 1
 POLL_S = 2.0
 """The longest single blocking read."""
 QUEUE_MAX = 10_000
@@ -46,14 +46,6 @@ class WindwardError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle all of its fields: without this, a pool of processes breaks at the error."""
         return partial(type(self), retryable=self.retryable), (self.code, self.message)
-
-
-class _Query(msgspec.Struct):
-    v: int
-    id: str
-    method: str
-    deadline: float
-    params: Any
 
 
 class _Error(msgspec.Struct):
@@ -197,9 +189,10 @@ class Call:
         self.timeout_s = timeout_s
         self.deadline_s = time.monotonic() + timeout_s
         try:
-            self.query = _encode(_Query(VERSION, self.id, method, time.time() + timeout_s, dict(params)))
+            given = msgspec.Raw(_encode(dict(params)))
         except (TypeError, msgspec.EncodeError) as error:
             raise WindwardError("INVALID_ARGUMENT", f"params: {error}") from None
+        self.query = _encode(Query(id=self.id, method=method, deadline=time.time() + timeout_s, params=given))
 
     def left_s(self) -> float:
         """Return the time until the deadline, never below zero."""

@@ -13,7 +13,7 @@ import msgspec
 
 from schemas.rpc.parameters import BATCH_MAX, Capacity, Plan, Rebalance
 from schemas.rpc.request import InvalidRequest, read_request
-from schemas.rpc.results import CapacityResult, PlanResult, PlanStep, RebalanceResult
+from schemas.rpc.results import CapacityResult, PlanResult, RebalanceResult
 from schemas.values.errors import field_error
 from scorer.planning.balance.advice import advice
 from scorer.planning.room import counts_by, room_of_each
@@ -79,17 +79,10 @@ def plan(params: dict[str, Any], inputs_of: InputsOf) -> PlanResult:
         profile=inputs.profile.name,
         counts={action: found.count(action) for action in _ACTIONS},
         others=found.others,
-        steps=[
-            PlanStep(
-                action=one.action, id=one.id, source=one.source, target=one.target, why=one.why,
-                generation=one.generation, changes=dict(one.changes),
-                record=msgspec.to_builtins(one.old) if asked.records and one.old else None,
-            )
-            for one in found.steps
-        ],
+        steps=[one if asked.records else msgspec.structs.replace(one, record=None) for one in found.steps],
         machines=len(inputs.snapshot),
         instances=len(inputs.ledger),
-    )  # fmt: skip
+    )
 
 
 def capacity(params: dict[str, Any], inputs_of: InputsOf) -> CapacityResult:

@@ -51,14 +51,18 @@ SETTINGS = UpdateSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    settings = load_settings(UpdateSettings, "update", argv, environ)
+    return ask.run(load_settings(UpdateSettings, "update", argv, environ), "update", _update)
+
+
+def _update(settings: UpdateSettings) -> int:
     params: dict[str, Any] = {"id": ask.one_id(settings.id, "update"), "dry_run": settings.dry_run}
     own = {field.name for field in fields(settings)} - {field.name for field in fields(ClientSettings)} - {"id"}
     check_memory(getattr(settings, "memory", None))
     params |= {name: value for name in own if (value := getattr(settings, name)) is not None}
     if settings.ttl_s is not None and not settings.move:
         raise SettingsError("ttl_s: goes with --move")
-    return ask.ask(settings, UpdateResult, "update", params, show)[0]
+    ask.tell(settings, ask.read(settings, UpdateResult, "update", params), show)
+    return ask.OK
 
 
 def show(answer: UpdateResult, _: Screen | None = None) -> str:

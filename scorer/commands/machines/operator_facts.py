@@ -199,9 +199,8 @@ def meant(
     """Return the machines that names, globs and a selector choose (`scorer.planning.which_machines`).
 
     ``ahead``: whether a name may be that of a future machine; None where the caller does not offer this. Raises
-    SettingsError for an invalid name, WindwardError NOT_FOUND for an unknown one unless ``ahead``.
+    InvalidRequest for an invalid name, WindwardError NOT_FOUND for an unknown one unless ``ahead``.
     """
-    from schemas.rpc.request import InvalidRequest
     from scorer.planning import which_machines
 
     def hint(name: str) -> str:
@@ -214,19 +213,13 @@ def meant(
         return which_machines.meant(given, selector, known, ahead=bool(ahead), hint=hint)
     except which_machines.NoMachine as error:
         raise WindwardError("NOT_FOUND", str(error)) from None
-    except InvalidRequest as error:
-        raise SettingsError(str(error)) from None
 
 
 def selects(selector: str, name: str, labels: Mapping[str, str]) -> bool:
-    """Return whether a label selector holds for one machine; raises SettingsError for one that cannot be read."""
-    from schemas.rpc.request import InvalidRequest
+    """Return whether a label selector holds for one machine; raises InvalidRequest for one that cannot be read."""
     from scorer.planning.which_machines import selected
 
-    try:
-        return bool(selected(selector, {name: labels}))
-    except InvalidRequest as error:
-        raise SettingsError(str(error)) from None
+    return bool(selected(selector, {name: labels}))
 
 
 def checked_name(name: str) -> str:
@@ -243,7 +236,7 @@ def write_cordon(
 ) -> Entries:
     """Cordon the machines that names, globs and a selector choose, or ``uncordon`` them; return their rules.
 
-    ``settings`` also name the windows' server. ``ahead``: as for `meant`. Raises WindwardError, SettingsError.
+    ``settings`` also name the windows' server. ``ahead``: as for `meant`. Raises WindwardError, InvalidRequest.
     """
     params: dict[str, Any] = {"machines": machines, "selector": selector, "ahead": bool(ahead)}
     facts: dict[str, Any] = {"cordon": True} if verb == "cordon" else {"cordon": False, "drain": None}

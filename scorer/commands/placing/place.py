@@ -9,9 +9,9 @@ from msgspec import Meta
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Screen
 from schemas.resources import RESOURCES
-from schemas.rpc.request import InvalidRequest, Request, read_request
+from schemas.rpc.request import Request, read_request
 from schemas.values.numbers import counted, duration
-from scorer.client import Line, PlaceResult, WindwardError
+from scorer.client import Line, PlaceResult
 from scorer.commands.placing.ranked import candidates, in_words
 from scorer.commands.shared import ask
 from scorer.commands.shared.request import RequestSettings
@@ -38,22 +38,17 @@ class PlaceSettings(RequestSettings):
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    settings = load_settings(PlaceSettings, "place", argv, environ)
-    params = settings.request()
+    return ask.run(load_settings(PlaceSettings, "place", argv, environ), "place", _place)
+
+
+def _place(settings: PlaceSettings) -> int:
+    params, unasked = settings.request(), list[str]()
     if "instances" not in params:
-        try:
-            request = read_request(params)
-        except InvalidRequest as error:
-            raise SettingsError(str(error)) from None
+        request = read_request(params)
         if not any(request.amounts()) and not request.maxmemory and not settings.best_effort:
             raise SettingsError("no amount is requested: give --cpu and --memory (or --best-effort)")
         unasked = [] if settings.best_effort else _unasked(request)
-    else:
-        unasked = []
-    try:
-        answer = ask.read(settings, PlaceResult, "place", params)
-    except WindwardError as error:
-        return ask.report(error, "place", settings)
+    answer = ask.read(settings, PlaceResult, "place", params)
     unknown = ask.no_such_machine(settings, settings.machine) if answer.missing else []
     answer.warnings = [*answer.warnings, *unasked, *unknown]
     ask.tell(settings, answer, show)

@@ -32,7 +32,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import groupby
 from typing import Any, Literal, TypeVar
@@ -43,9 +43,11 @@ import redis
 from schemas.messages.proposal import begun_move, exchange_of_roles
 from schemas.process.redis_url import in_words
 from schemas.process.tables import readable
+from schemas.rpc.request import Request
+from schemas.rpc.results import PlanStep
 from scorer.client import Client, Moving, WindwardError
-from scorer.ledger.record.instance import as_request
-from scorer.planning.wanted.wanted import NOT_MOVED, Step, restoring
+from scorer.ledger.record.instance import as_request, of_builtins
+from scorer.planning.wanted.wanted import NOT_MOVED, Action, restoring, step
 from scorer.rpc import operator_rules
 from scorer.settings import ClientSettings
 from scorer.wire import AWAY, Wire
@@ -73,7 +75,7 @@ class Outcome:
 
     position: int
     """In the steps that were given."""
-    step: Step
+    step: PlanStep
     state: Literal["done", "refused", "unanswered", "dropped", "not tried"] = "done"
     machine: str | None = None
     """Where the instance is now, or moves to; None: nowhere."""
@@ -85,7 +87,7 @@ class Outcome:
     """The move that was begun; None also where the instance is on its target already."""
     error: WindwardError | None = None
     """The refusal; for a step that was not tried the one that ended the run."""
-    cause: Step | None = None
+    cause: PlanStep | None = None
     """The step on which a dropped step depends."""
     begun: bool = False
     """Whether a first part of it was carried out before the refusal."""
@@ -107,13 +109,13 @@ class Outcome:
         return replace(self, state=state, error=error)
 
 
-def carry_out(steps: Sequence[Step], calls: "Calls", on_refusal: OnRefusal) -> Iterator[Outcome]:
+def carry_out(steps: Sequence[PlanStep], calls: "Calls", on_refusal: OnRefusal) -> Iterator[Outcome]:
     """Carry out the steps in their order; yield the outcome of each, except of steps that the plan itself refuses.
 
     The outcomes of one call of ``place`` come with the placed instances first.
     """
     ended: WindwardError | None = None
-    undone: list[Step] = []
+    undone: list[PlanStep] = []
     for group in _groups(steps):
         ready = []
         for one in group:
@@ -135,7 +137,7 @@ def carry_out(steps: Sequence[Step], calls: "Calls", on_refusal: OnRefusal) -> I
             yield outcome
 
 
-def _groups(steps: Sequence[Step]) -> Iterator[list[Outcome]]:
+def _groups(steps: Sequence[PlanStep]) -> Iterator[list[Outcome]]:
     """Yield the steps, by call: up to `PLACED_AT_ONCE` new instances together, any other alone."""
     ready = [Outcome(position, step) for position, step in enumerate(steps) if step.action != "refuse"]
     for is_new, group in groupby(ready, lambda one: one.step.action == "place"):
@@ -143,7 +145,7 @@ def _groups(steps: Sequence[Step]) -> Iterator[list[Outcome]]:
         yield from (some[first : first + size] for first in range(0, len(some), size))
 
 
-def _depends(step: Step, undone: Sequence[Step]) -> Step | None:
+def _depends(step: PlanStep, undone: Sequence[PlanStep]) -> PlanStep | None:
     """Return the first failed step on which this one depends."""
     for other in undone:
         if step.target is not None and other.source == step.target:
@@ -164,6 +166,8 @@ class Calls:
     """The new instances of one call are reserved all or none."""
     tries: int = 1
     """The number of attempts of a call that conflicts with other callers; no call acts twice."""
+    requests: Mapping[str, Request] = field(default_factory=dict)
+    """Those of the instances to place, by id."""
 
     def make(self, group: Sequence[Outcome]) -> Iterator[Outcome]:
         """Yield the outcomes of one or several new instances, or of one other step."""
@@ -181,7 +185,7 @@ class Calls:
 
     def _place(self, group: Sequence[Outcome]) -> Iterator[Outcome]:
         held: dict[str, Any] = {} if self.ttl_s is None else {"ttl_s": self.ttl_s}
-        instances = [msgspec.to_builtins(one.step.request) | held for one in group]
+        instances = [msgspec.to_builtins(self.requests[one.step.id]) | held for one in group]
         together: dict[str, Any] = {"all_or_nothing": True} if self.all_or_nothing else {}
         try:
             answer = self._call(self.scorer.place, instances=instances, **self._by, **together)
@@ -204,10 +208,10 @@ class Calls:
             self._call(self.scorer.release, step.id, **own)
             yield outcome
         elif step.action == "restore":
-            assert step.old is not None
-            self._call(self.scorer.place, **msgspec.to_builtins(step.request), **self._by)
-            self._call(self.scorer.confirm, step.id, machine=step.target, started_at=step.old.started_at)
-            yield replace(outcome, machine=step.target)
+            old = of_builtins(step.record or {})
+            self._call(self.scorer.place, **msgspec.to_builtins(as_request(old, old.machine)), **self._by)
+            self._call(self.scorer.confirm, step.id, machine=old.machine, started_at=old.started_at)
+            yield replace(outcome, machine=old.machine)
         elif step.action == "cancel":
             yield replace(outcome, machine=self._call(self.scorer.update, step.id, **own, cancel_move=True).machine)
         elif step.action == "move":
@@ -218,7 +222,7 @@ class Calls:
             answer = self._call(self.scorer.update, step.id, **own, **self._by, **later)
             yield replace(outcome, machine=outcome.machine or answer.machine)
 
-    def _begin(self, step: Step, own: dict[str, Any]) -> Moving | None:
+    def _begin(self, step: PlanStep, own: dict[str, Any]) -> Moving | None:
         with_it = {name: value for name, value in step.changes.items() if name not in NOT_MOVED}
         held: dict[str, Any] = {} if self.ttl_s is None else {"ttl_s": self.ttl_s}
         answer = self._call(
@@ -264,21 +268,22 @@ def undo(outcomes: Sequence[Outcome], calls: Calls) -> dict[int, WindwardError]:
     return left
 
 
-def _way_back(outcome: Outcome) -> Step:
-    step, old = outcome.step, outcome.step.old
-    if step.action == "place":
-        return Step("release", step.id, generation=outcome.generation)
-    assert old is not None
-    if step.action == "release":
-        return Step("restore", step.id, target=old.machine, request=as_request(old, old.machine), old=old)
-    moved = step.action == "move"
-    changes = restoring(old, [name for name in step.changes if not moved or name in NOT_MOVED])
-    return Step("cancel" if moved else step.action, step.id, generation=step.generation, changes=changes)
+def _way_back(outcome: Outcome) -> PlanStep:
+    done = outcome.step
+    if done.action == "place":
+        return step("release", done.id, generation=outcome.generation)
+    if done.action == "release":
+        return step("restore", done.id, record=done.record)
+    moved = done.action == "move"
+    named = [name for name in done.changes if not moved or name in NOT_MOVED]
+    back: Action = "cancel" if moved else "update" if done.action == "update" else "change"
+    changes = restoring(of_builtins(done.record or {}), named)
+    return step(back, done.id, generation=done.generation, changes=changes)
 
 
 def announce(
-    settings: ClientSettings, moves: Sequence[tuple[Step, Moving]], why: str, roles: Sequence[Mapping[str, Any]] = (),
-    lasts_s: float = 0.0,
+    settings: ClientSettings, moves: Sequence[tuple[PlanStep, Moving]], why: str,
+    roles: Sequence[Mapping[str, Any]] = (), lasts_s: float = 0.0,
 ) -> bool:  # fmt: skip
     """Put the moves on the list, in their order; return whether this worked, with the reason on stderr if not.
 

@@ -22,7 +22,7 @@ from msgspec import Meta
 from schemas.messages.operator import DEFAULT
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Column, Screen, readable, view
-from schemas.rpc.results import DrainResult
+from schemas.rpc.results import DrainLine, DrainResult
 from schemas.values.numbers import amount, counted
 from scorer.client import WindwardError
 from scorer.commands.machines.operator_facts import in_words, write_cordon
@@ -32,7 +32,6 @@ from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile, pl
 from scorer.settings import ClientSettings, LedgerSettings
 
 if TYPE_CHECKING:
-    from schemas.rpc.results import DrainLine, DrainResult
     from scorer.planning.drain.evicting import Advice
     from scorer.ranking.inputs import FleetState
     from scorer.ranking.profiles.profile import Profile
@@ -182,18 +181,18 @@ def _evict(settings: DrainSettings, profile: Profile) -> int:
 def cancel(settings: ClientSettings, machines: Sequence[str]) -> list[str]:
     """Cancel the unconfirmed moves away from these machines; return the ids. Raises WindwardError at a refusal."""
     from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out
-    from scorer.planning.wanted.wanted import Step
+    from scorer.planning.wanted.wanted import step
 
     steps = []
     with ask.client(settings) as scorer:
         for machine in machines:
             there = ask.every_instance(scorer, machine)
             leaving = (one for one in there if one.moving and one.machine == machine)
-            steps += [Step("cancel", one.id, generation=one.generation) for one in leaving]
+            steps += [step("cancel", one.id, generation=one.generation) for one in leaving]
         for outcome in carry_out(steps, Calls(scorer), OnRefusal.STOP):
             if outcome.error is not None:
                 raise outcome.error
-    return [step.id for step in steps]
+    return [one.id for one in steps]
 
 
 def await_empty(settings: LedgerSettings, machines: Sequence[str], wait_s: float) -> int:
@@ -238,12 +237,7 @@ def drain_answer(found: DrainResult) -> dict[str, Any]:
 
     A consolidation also lists each machine that would be empty, with the cost of its moves.
     """
-    answer = {
-        "drained": found.drained,
-        "cordoned": found.cordoned,
-        "profile": found.profile,
-        "machines": found.machines,
-        "instances": found.instances,
+    answer = {name: found[name] for name in ("drained", "cordoned", "profile", "machines", "instances")} | {
         "moves": [_to(one) | {"state": "moving" if found.cordoned else "planned"} for one in found.moves],
         "moving": [_to(one) for one in found.moving],
         "blocked": [_line(one) | {"reason": one.reason} for one in found.blocked],

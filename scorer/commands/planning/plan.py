@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -29,9 +29,8 @@ from scorer.commands.shared.whole_fleet import FleetSettings, planned
 from scorer.wire import AWAY
 
 if TYPE_CHECKING:
-    from schemas.rpc.results import PlanResult
+    from schemas.rpc.results import PlanResult, PlanStep
     from scorer.commands.planning.carry_out import Calls, Outcome
-    from scorer.planning.wanted.wanted import Action, Step
 
 
 CHANGES, UNKNOWN = 1, 255
@@ -97,7 +96,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     answer = plan_answer(found)
     refused = bool(answer["counts"]["refuse"])
     if settings.apply and not (refused and settings.all_or_nothing):
-        return _apply(settings, _steps(found, requests), answer)
+        return _apply(settings, found.steps, {one.id: one for one in requests}, answer)
     ask.tell(settings, answer, show, indent=2)
     if refused:
         return ask.NO_MACHINE
@@ -137,22 +136,6 @@ def _found(settings: PlanSettings) -> tuple[PlanResult, list[Request]]:
         raise SettingsError(f"file: {settings.file}: {error}") from None
 
 
-def _steps(found: PlanResult, requests: Sequence[Request]) -> list[Step]:
-    """Return the plan's steps in the form that `carry_out` takes."""
-    from scorer.ledger.record.instance import of_builtins
-    from scorer.planning.wanted.wanted import Step
-
-    request_of = {one.id: one for one in requests}
-    return [
-        Step(
-            cast("Action", one.action), one.id, one.source, one.target, one.why, one.generation, one.changes,
-            request_of.get(one.id) if one.source is None else None,
-            None if one.record is None else of_builtins(one.record),
-        )
-        for one in found.steps
-    ]  # fmt: skip
-
-
 def _confirmed(outcomes: Sequence[Outcome], calls: Calls) -> dict[int, dict[str, Any]]:
     """Confirm the new instances; return by position the outcome of each, as in the answer."""
     found: dict[int, dict[str, Any]] = {}
@@ -167,12 +150,14 @@ def _confirmed(outcomes: Sequence[Outcome], calls: Calls) -> dict[int, dict[str,
     return found
 
 
-def _apply(settings: PlanSettings, steps: Sequence[Step], answer: dict[str, Any]) -> int:
+def _apply(
+    settings: PlanSettings, steps: Sequence[PlanStep], requests: Mapping[str, Request], answer: dict[str, Any]
+) -> int:
     from scorer.commands.planning.carry_out import Calls, OnRefusal, announce, carry_out, undo
 
     code, left = ask.NO_MACHINE if answer["counts"]["refuse"] else ask.OK, {}
     with ask.client(settings) as scorer:
-        calls = Calls(scorer, settings.profile, settings.ttl_s, all_or_nothing=settings.all_or_nothing, tries=TRIES)
+        calls = Calls(scorer, settings.profile, settings.ttl_s, settings.all_or_nothing, TRIES, requests)
         outcomes = list(carry_out(steps, calls, OnRefusal.STOP))
         stopped = next((one for one in outcomes if one.failed), None)
         if stopped and settings.all_or_nothing:

@@ -27,10 +27,9 @@ from scorer.commands.shared.whole_fleet import FleetSettings, planned
 from scorer.planner.settings import BalanceSettings, given
 
 if TYPE_CHECKING:
-    from schemas.rpc.results import RebalanceMove, RebalanceResult
+    from schemas.rpc.results import PlanStep, RebalanceMove, RebalanceResult
     from scorer.client import Moving
     from scorer.commands.planning.carry_out import Calls, Outcome
-    from scorer.planning.wanted.wanted import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +93,7 @@ def _plan(settings: RebalanceSettings) -> RebalanceResult:
     return planned(settings, settings.profile, RebalanceResult, "rebalance", params | {"settings": own})
 
 
-def apply(moves: Sequence[dict[str, Any]], calls: Calls) -> list[tuple[Step, Moving]]:
+def apply(moves: Sequence[dict[str, Any]], calls: Calls) -> list[tuple[PlanStep, Moving]]:
     """Reserve the target of each move; set its ``applied``: ``outcome`` and ``why``, or None without a target.
 
     Return the moves that began.
@@ -104,12 +103,13 @@ def apply(moves: Sequence[dict[str, Any]], calls: Calls) -> list[tuple[Step, Mov
     reported as refused, and drops nothing.
     """
     from scorer.commands.planning.carry_out import OnRefusal, carry_out
-    from scorer.planning.wanted.wanted import Step
+    from scorer.planning.wanted.wanted import step
 
     for move in moves:
         move["applied"] = None
     aimed = [move for move in moves if move["target"] is not None]
-    steps = [Step("move", move["id"], move["source"], move["target"], generation=move["generation"]) for move in aimed]
+    named = ("source", "target", "generation")
+    steps = [step("move", move["id"], **{name: move[name] for name in named}) for move in aimed]
     begun = []
     for outcome in carry_out(steps, calls, OnRefusal.DROP_DEPENDENTS):
         aimed[outcome.position]["applied"] = _applied(outcome)

@@ -24,11 +24,13 @@ SETTINGS = HealthSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Print the health of one scorer; fail when it is not ready, or degraded."""
-    settings = load_settings(HealthSettings, "health", argv, environ)
-    code, answer = ask.ask(settings, HealthResult, "health", {}, show)
-    good = answer is None or (answer.ready and not answer.degraded)
-    return code if good else ask.FAILED
+    return ask.run(load_settings(HealthSettings, "health", argv, environ), "health", _health)
+
+
+def _health(settings: HealthSettings) -> int:
+    answer = ask.read(settings, HealthResult, "health", {})
+    ask.tell(settings, answer, show)
+    return ask.OK if answer.ready and not answer.degraded else ask.FAILED
 
 
 def show(answer: HealthResult, _: Screen | None = None) -> str:

@@ -234,18 +234,6 @@ def no_such_machine(settings: ClientSettings, name: str | None) -> list[str]:
     return []
 
 
-def ask(
-    settings: ClientSettings, kind: type[_Kind], method: str, params: dict[str, Any], show: Show[_Kind]
-) -> tuple[int, _Kind | None]:
-    """Call, and print the answer as JSON or by ``show``; return the exit code and the answer (None on an error)."""
-    try:
-        answer = read(settings, kind, method, params)
-    except WindwardError as error:
-        return report(error, method, settings), None
-    tell(settings, answer, show)
-    return OK, answer
-
-
 def tell(settings: ClientSettings, answer: _Told, show: Show[_Told], indent: int | None = None) -> None:
     """Print an answer as JSON or by ``show``; nothing for an empty list of names.
 

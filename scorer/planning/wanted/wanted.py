@@ -12,13 +12,14 @@ of two that avoid each other on one machine, one moves.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
 
 from schemas.resources import RESOURCES, UNITS
 from schemas.rpc.request import CHANGEABLE_FIELDS, KEPT_FIELDS, Request
+from schemas.rpc.results import PlanStep
 from schemas.values.numbers import size
 from scorer.ledger.record.instance import RULES, Instance, Rules, as_held, copy_with, declared, with_arrival
 from scorer.ledger.record.limits import Limit, adds, measures_in_script, mosts_in_script, of_growth, scales_in_script
@@ -158,44 +159,34 @@ Action = Literal["release", "change", "update", "move", "place", "refuse", "same
 """The last two undo a move and a release: no plan has them, `scorer.commands.planning.carry_out.undo` has."""
 
 
-@dataclass(frozen=True)
-class Step:
-    action: Action
-    id: str
-    source: str | None = None
-    """Its machine; None for a new instance."""
-    target: str | None = None
-    """Its machine after the step; None when it is released or refused."""
-    why: str = ""
-    """The changes, or the reason of a refusal."""
-    generation: int = 0
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    """The parameters of an update, in base units."""
-    request: Request | None = None
-    """The request of the instance to place."""
-    old: Instance | None = None
-    """The record that it was decided on; None for a new instance."""
+def step(action: Action, of: str | Instance, target: str | None = None, why: str = "", **more: Any) -> PlanStep:
+    """Return a step of an instance of the ledger, which gives source, generation and record, or of a new id."""
+    given: dict[str, Any] = {"source": None, "generation": 0, "changes": {}, "record": None}
+    if isinstance(of, Instance):
+        given |= {"source": of.machine, "generation": of.generation, "record": msgspec.to_builtins(of)}
+        of = of.id
+    return PlanStep(action=action, id=of, target=target, why=why, **given | more)
 
 
 @dataclass(frozen=True)
 class Wanted:
     """The steps in the order of execution, without those that change nothing."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
     same: int
     """Instances that are as wanted."""
     others: int
     """Instances of the ledger that the file does not name and that are left alone."""
 
     def count(self, action: Action) -> int:
-        return self.same if action == "same" else sum(step.action == action for step in self.steps)
+        return self.same if action == "same" else sum(one.action == action for one in self.steps)
 
 
 _ARRIVING = "\n"
 """The end of the id under which the draft has a moving instance on its target; no instance's id ends so."""
 _PASSES = 3
 """How often an instance is looked at whose neighbour may have left after it was decided."""
-_Kept = tuple[Instance, Request, Step]
+_Kept = tuple[Instance, Request, PlanStep]
 """An instance of the ledger, its request, and what becomes of it."""
 
 
@@ -223,7 +214,7 @@ def compare(
     left = {one.id: (ledger.instances[one.id], one) for one in requests if one.id in ledger.instances}
     kept: dict[str, _Kept] = {}
     for phase in (comparison.shrunk, comparison.grown):
-        kept |= {name: (*pair, step) for name, pair in left.items() if (step := phase(*pair)) is not None}
+        kept |= {name: (*pair, one) for name, pair in left.items() if (one := phase(*pair)) is not None}
         left = {name: pair for name, pair in left.items() if name not in kept}
     left = comparison.first_to_leave(left)
     kept |= {name: (*pair, comparison.moved(*pair)) for name, pair in left.items()}
@@ -234,10 +225,10 @@ def compare(
         for old, request, _ in [kept.pop(name) for name in again]:
             kept[old.id] = old, request, comparison.moved(old, request)
         again = []
-    steps += [step for *_, step in kept.values()]
+    steps += [one for *_, one in kept.values()]
     steps += [comparison.placed(one) for one in requests if one.id not in ledger.instances]
     steps += [comparison.release(one) for one in released if release_last]
-    found = tuple(step for step in steps if step.action != "same")
+    found = tuple(one for one in steps if one.action != "same")
     return Wanted(found, len(steps) - len(found), len(others) - len(released))
 
 
@@ -262,12 +253,12 @@ class _Comparison:
 
     trial: Trial
 
-    def release(self, old: Instance) -> Step:
+    def release(self, old: Instance) -> PlanStep:
         self.trial.leave(old.id)
-        return Step("release", old.id, old.machine, None, "not in the file", old.generation, old=old)
+        return step("release", old, why="not in the file")
 
     @quiet
-    def shrunk(self, old: Instance, request: Request) -> Step | None:
+    def shrunk(self, old: Instance, request: Request) -> PlanStep | None:
         """Return the step of an instance that stays without growing, or that cannot be changed; else None."""
         new = as_wanted(old, request)
         moves, differs = bool(request.machine) and request.machine != old.machine, changes(old, new)
@@ -275,13 +266,13 @@ class _Comparison:
             return self._refused(old, f"{', '.join(why)}: release it and place it anew")
         if old.state != "confirmed":
             if not moves and not differs:
-                return Step("same", old.id, old.machine, old.machine)
+                return step("same", old, old.machine)
             return self._refused(old, f"{old.state}: only a confirmed instance is changed")
         if old.moving is not None:
             return self._under_way(old, request)
         return None if moves or grows(old, new) else self._in_place(old, new, request)
 
-    def _under_way(self, old: Instance, request: Request) -> Step:
+    def _under_way(self, old: Instance, request: Request) -> PlanStep:
         """Return the step of a moving instance, which holds two machines until its move is confirmed."""
         assert old.moving is not None
         if request.machine not in ("", old.moving.to):
@@ -297,7 +288,7 @@ class _Comparison:
         return self._changed(there, new)
 
     @quiet
-    def grown(self, old: Instance, request: Request) -> Step | None:
+    def grown(self, old: Instance, request: Request) -> PlanStep | None:
         """Return the step of an instance that stays on its machine; None when it has to move."""
         if request.machine and request.machine != old.machine:
             return None
@@ -317,7 +308,7 @@ class _Comparison:
         return {name: left[name] for name in sorted(left, key=stay.__getitem__)}
 
     @quiet
-    def moved(self, old: Instance, request: Request) -> Step:
+    def moved(self, old: Instance, request: Request) -> PlanStep:
         """Return the step of an instance that moves, finds no machine, or can stay because others move."""
         new = as_wanted(old, request)
         self.trial.leave(old.id)
@@ -333,10 +324,10 @@ class _Comparison:
         self.trial.put(self._leaving(old))
         self.trial.move(copy_with(new, id=f"{old.id}{_ARRIVING}"), target)
         words = "; ".join(filter(None, (because, in_words(old, new))))
-        return Step("move", old.id, old.machine, target, words, old.generation, changes(old, new), old=old)
+        return step("move", old, target, words, changes=changes(old, new))
 
     @quiet
-    def is_alone(self, old: Instance, request: Request, step: Step) -> bool:
+    def is_alone(self, old: Instance, request: Request, step: PlanStep) -> bool:
         """Return whether a neighbour that it must have has left since its step; then take it out of the trial."""
         if step.action == "refuse" or old.state != "confirmed" or old.moving is not None:
             return False
@@ -359,24 +350,24 @@ class _Comparison:
         return copy_with(old, labels={}, rules=None, cluster="", role="")
 
     @quiet
-    def placed(self, request: Request) -> Step:
+    def placed(self, request: Request) -> PlanStep:
         target, why = self._best(request)
         if target is None:
-            return Step("refuse", request.id, None, None, why, request=request)
+            return step("refuse", request.id, why=why)
         self.trial.propose(request, target)
-        return Step("place", request.id, None, target, "", request=request)
+        return step("place", request.id, target)
 
-    def _in_place(self, old: Instance, new: Instance, request: Request) -> Step | None:
+    def _in_place(self, old: Instance, new: Instance, request: Request) -> PlanStep | None:
         self.trial.leave(old.id)
         refused = self._refusal(old, new, request)
         self.trial.put(old if refused else new)
         return None if refused else self._changed(old, new)
 
-    def _changed(self, old: Instance, new: Instance) -> Step:
+    def _changed(self, old: Instance, new: Instance) -> PlanStep:
         """Return the step of an instance that stays on its machine."""
         differs = changes(old, new)
         action: Action = "update" if only_rules(differs) else "change" if differs else "same"
-        return Step(action, old.id, old.machine, old.machine, in_words(old, new), old.generation, differs, old=old)
+        return step(action, old, old.machine, in_words(old, new), changes=differs)
 
     def _best(self, request: Request) -> tuple[str | None, str]:
         """Return the machine for a request, or None with the reason."""
@@ -385,8 +376,8 @@ class _Comparison:
             return found.machine, f"there is no machine {request.machine!r}"
         return found.machine, found.why
 
-    def _refused(self, old: Instance, why: str) -> Step:
-        return Step("refuse", old.id, old.machine, old.machine, why, old.generation)
+    def _refused(self, old: Instance, why: str) -> PlanStep:
+        return step("refuse", old, old.machine, why)
 
     def _refusal(self, old: Instance, new: Instance, request: Request) -> str:
         """Return why an instance, taken out of the trial, must not stay on its machine; "": it may."""

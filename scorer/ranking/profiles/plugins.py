@@ -90,25 +90,16 @@ def _guarded_method(
     asked = who if name == "__call__" else f"{who}: {name}"
 
     def method(self: Any, request: Any, machines: Machines, *more: Any) -> Any:
-        seen = ReadOnlyMachines(machines)
-        given = _called(asked, lambda: _listed(own(self, request, seen, *more), name))
+        try:
+            given = own(self, request, ReadOnlyMachines(machines), *more)
+            given = list(given) if name == "limit" and isinstance(given, Iterable) else given  # runs a generator
+        except (InvalidRequest, PluginError):
+            raise
+        except Exception as error:
+            raise PluginError(f"{asked} failed: {type(error).__name__}: {error}") from error
         return given if check is None else check(given, machines, asked)
 
     return method
-
-
-def _listed(given: Any, name: str) -> Any:
-    """Return a result; a generator of limits is run to its end while the plugin is guarded."""
-    return list(given) if name == "limit" and isinstance(given, Iterable) else given
-
-
-def _called(who: str, ask: Callable[[], Any]) -> Any:
-    try:
-        return ask()
-    except (InvalidRequest, PluginError):
-        raise
-    except Exception as error:
-        raise PluginError(f"{who} failed: {type(error).__name__}: {error}") from error
 
 
 def verdicts(given: Any, machines: Machines, who: str) -> NDArray[np.bool_]:

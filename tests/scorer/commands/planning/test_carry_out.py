@@ -9,18 +9,22 @@ from scorer.client import Client, ConfirmResult, Line, Moving, PlaceResult, Rele
 from scorer.commands.planning import carry_out as carrying
 from scorer.commands.planning.carry_out import Calls, OnRefusal, Outcome, carry_out, undo
 from scorer.ledger.record.instance import Instance, Rules
-from scorer.planning.wanted.wanted import Step
+from scorer.planning.wanted.wanted import step
 
 NO_ROOM = WindwardError("RESOURCE_EXHAUSTED", "no room")
 SILENT = WindwardError("DEADLINE_EXCEEDED", "no answer")
 STEPS = [
-    Step("release", "r", "m1", None, generation=4),
-    Step("change", "c", "m1", "m1", generation=5, changes={"cpu": 2.0}),
-    Step("move", "v", "m1", "m2", generation=0, changes={"cpu": 3.0, "selector": "a", "role": "master"}),
-    Step("refuse", "x"),
-    Step("place", "p", None, "m3", request=read_request({"id": "p", "cpu": 1, "ports": [7]})),
-    Step("place", "q", None, "m3", request=read_request({"id": "q", "cpu": 1, "labels": {"a": "b"}})),
+    step("release", "r", source="m1", generation=4),
+    step("change", "c", "m1", source="m1", generation=5, changes={"cpu": 2.0}),
+    step("move", "v", "m2", source="m1", changes={"cpu": 3.0, "selector": "a", "role": "master"}),
+    step("refuse", "x"),
+    step("place", "p", "m3"),
+    step("place", "q", "m3"),
 ]
+REQUESTS = {
+    "p": read_request({"id": "p", "cpu": 1, "ports": [7]}),
+    "q": read_request({"id": "q", "cpu": 1, "labels": {"a": "b"}}),
+}
 
 
 class NoScorer(Client):
@@ -82,7 +86,7 @@ def states(outcomes):
 
 def test_a_plan_is_carried_out_in_its_order():
     scorer = Scorer()
-    outcomes = list(carry_out(STEPS, Calls(scorer), OnRefusal.STOP))
+    outcomes = list(carry_out(STEPS, Calls(scorer, requests=REQUESTS), OnRefusal.STOP))
     assert [(one.position, one.machine, one.generation) for one in outcomes] == [
         (0, None, 0), (1, "m1", 0), (2, "m2", 0), (4, "m9", 7), (5, "m9", 7),
     ]  # fmt: skip
@@ -97,9 +101,9 @@ def test_a_plan_is_carried_out_in_its_order():
     method, params = scorer.calls[4]
     assert (method, [read_request(one) for one in params["instances"]]) == (
         "place",
-        [STEPS[4].request, STEPS[5].request],
+        list(REQUESTS.values()),
     )
-    list(carry_out(STEPS, Calls(scorer, "seed", 60.0, all_or_nothing=True), OnRefusal.STOP))
+    list(carry_out(STEPS, Calls(scorer, "seed", 60.0, all_or_nothing=True, requests=REQUESTS), OnRefusal.STOP))
     assert scorer.calls[6] == ("update", {"id": "c", "generation": 5, "cpu": 2.0, "profile": "seed"})
     assert scorer.calls[7][1]["ttl_s"] == 60.0
     assert "ttl_s" not in scorer.calls[8][1]
@@ -109,8 +113,9 @@ def test_a_plan_is_carried_out_in_its_order():
 def test_new_instances_are_placed_in_calls_of_bounded_size(monkeypatch):
     monkeypatch.setattr(carrying, "PLACED_AT_ONCE", 2)
     scorer = Scorer()
-    new = [Step("place", f"n{number}", request=read_request({"id": f"n{number}"})) for number in range(5)]
-    assert len(list(carry_out([*new, STEPS[1]], Calls(scorer), OnRefusal.STOP))) == 6
+    new = {f"n{number}": read_request({"id": f"n{number}"}) for number in range(5)}
+    steps = [*(step("place", name) for name in new), STEPS[1]]
+    assert len(list(carry_out(steps, Calls(scorer, requests=new), OnRefusal.STOP))) == 6
     assert [len(params.get("instances", ())) for _, params in scorer.calls] == [2, 2, 1, 0]
 
 
@@ -124,7 +129,7 @@ def test_new_instances_are_placed_in_calls_of_bounded_size(monkeypatch):
     ],
 )
 def test_stop(scorer, done, ended, message):
-    outcomes = list(carry_out(STEPS, Calls(scorer), OnRefusal.STOP))
+    outcomes = list(carry_out(STEPS, Calls(scorer, requests=REQUESTS), OnRefusal.STOP))
     assert states(outcomes) == dict.fromkeys("rcvpq", "not tried") | dict.fromkeys(done, "done") | ended
     failed = [one for one in outcomes if one.failed]
     assert [one.error.message for one in failed if one.error] == [message]
@@ -140,7 +145,7 @@ def test_the_second_part_of_a_move_is_refused():
 def move_steps():
     """Moves that depend on each other: `b` and `c` on `a`, `d` on `b`; `e` on none."""
     places = (("a", "A", "B"), ("b", "C", "A"), ("c", "B", "D"), ("d", "E", "C"), ("e", "E", "F"))
-    return [Step("move", name, source, target) for name, source, target in places]
+    return [step("move", name, target, source=source) for name, source, target in places]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +162,7 @@ def move_steps():
 def test_what_follows_a_refusal(rule, error, expected):
     """Nothing more; all others; or those that need not that one: a target that was to be left, or a source."""
     scorer = Scorer({"a": error})
-    outcomes = list(carry_out(move_steps(), Calls(scorer), rule))
+    outcomes = list(carry_out(move_steps(), Calls(scorer, requests=REQUESTS), rule))
     assert [one.state for one in outcomes] == expected
     assert len(scorer.calls) == 1 + expected.count("done")
     causes = {one.step.id: one.cause.id for one in outcomes if one.cause}
@@ -167,21 +172,23 @@ def test_what_follows_a_refusal(rule, error, expected):
 def test_what_has_no_machine_depends_on_nothing():
     """A release has no target and a new instance no source: they are not the same machine."""
     scorer = Scorer({"r": NO_ROOM})
-    there = Step("place", "s", None, "m1", request=read_request({"id": "s"}))
-    outcomes = list(carry_out([STEPS[0], STEPS[4], there], Calls(scorer), OnRefusal.DROP_DEPENDENTS))
+    there, requests = step("place", "s", "m1"), {**REQUESTS, "s": read_request({"id": "s"})}
+    outcomes = list(carry_out([STEPS[0], STEPS[4], there], Calls(scorer, requests=requests), OnRefusal.DROP_DEPENDENTS))
     assert states(outcomes) == {"r": "refused", "s": "dropped", "p": "done"}
-    outcomes = list(carry_out([STEPS[4], STEPS[0]], Calls(Scorer({"p": NO_ROOM})), OnRefusal.DROP_DEPENDENTS))
+    outcomes = list(
+        carry_out(STEPS[4::-4], Calls(Scorer({"p": NO_ROOM}), requests=requests), OnRefusal.DROP_DEPENDENTS)
+    )
     assert states(outcomes) == {"p": "refused", "r": "done"}
 
 
 def test_who_takes_no_more_outcomes_ends_it():
     scorer = Scorer({"a": SILENT})
-    assert next(carry_out(move_steps(), Calls(scorer), OnRefusal.GO_ON)).state == "unanswered"
+    assert next(carry_out(move_steps(), Calls(scorer, requests=REQUESTS), OnRefusal.GO_ON)).state == "unanswered"
     assert len(scorer.calls) == 1
 
 
 def test_an_instance_that_does_not_move():
-    there, elsewhere = Step("move", "there", "m2", "m1"), Step("move", "there", "m1", "m2")
+    there, elsewhere = (step("move", "there", to, source=at) for at, to in (("m2", "m1"), ("m1", "m2")))
     (done,) = carry_out([there], Calls(Scorer()), OnRefusal.STOP)
     assert (done.state, done.machine, done.moving) == ("done", "m1", None)
     (refused,) = carry_out([elsewhere], Calls(Scorer()), OnRefusal.STOP)
@@ -216,8 +223,8 @@ OLD = Instance(
 OWN = {"id": "i", "generation": 4}
 
 
-def step(action, **more):
-    return Step(action, "i", "m1", "m2", generation=4, old=OLD, **more)
+def old(action, **more):
+    return step(action, OLD, "m2", generation=4, **more)
 
 
 PUT_BACK = {"id": "i", "machine": "m1", "cpu": 1.0, "ports": [7], "selector": "disk=ssd"}
@@ -235,20 +242,20 @@ PUT_BACK = {"id": "i", "machine": "m1", "cpu": 1.0, "ports": [7], "selector": "d
 )
 def test_each_step_has_a_way_back(action, changes, updates):
     scorer = Scorer()
-    assert undo([Outcome(0, step(action, changes=changes), "done", "m2", 9)], Calls(scorer, all_or_nothing=True)) == {}
+    assert undo([Outcome(0, old(action, changes=changes), "done", "m2", 9)], Calls(scorer, all_or_nothing=True)) == {}
     calls = [list(one) if isinstance(one, tuple) else ["update", {**OWN, **one}] for one in updates]
     assert json.loads(json.dumps(scorer.calls)) == calls
 
 
 def test_the_profile_checks_what_is_put_back():
     scorer = Scorer()
-    undo([Outcome(0, step("change", changes={"cpu": 3.0})), Outcome(1, step("release"))], Calls(scorer, "seed"))
+    undo([Outcome(0, old("change", changes={"cpu": 3.0})), Outcome(1, old("release"))], Calls(scorer, "seed"))
     assert [params.get("profile") for _, params in scorer.calls] == ["seed", None, "seed"]
 
 
 def test_the_last_one_is_undone_first_and_each_once():
     """A move of two parts is one step, and so is one whose second part was refused."""
-    steps = [step("change", changes={"cpu": 3.0}), step("move", changes={"role": "master"})]
+    steps = [old("change", changes={"cpu": 3.0}), old("move", changes={"role": "master"})]
     scorer = Scorer({"i master": NO_ROOM})
     outcomes = list(carry_out(steps, Calls(scorer), OnRefusal.STOP))
     assert outcomes[-1].begun
@@ -267,14 +274,14 @@ def test_the_last_one_is_undone_first_and_each_once():
 def test_a_step_without_an_answer_is_undone_too(code, action, undone_too):
     """It may have been carried out; a new instance may be another's and is not released."""
     scorer = Scorer()
-    undo([Outcome(0, step(action)).after(WindwardError(code, "away"))], Calls(scorer))
+    undo([Outcome(0, old(action)).after(WindwardError(code, "away"))], Calls(scorer))
     assert bool(scorer.calls) == undone_too
 
 
 def test_what_was_not_tried_is_not_undone():
     outcomes = [
-        Outcome(0, step("move"), "not tried", error=SILENT),
-        Outcome(1, step("move"), "dropped", cause=STEPS[0]),
+        Outcome(0, old("move"), "not tried", error=SILENT),
+        Outcome(1, old("move"), "dropped", cause=STEPS[0]),
     ]
     assert undo(outcomes, Calls(NoScorer())) == {}
 
@@ -292,6 +299,6 @@ def test_what_was_not_tried_is_not_undone():
 )
 def test_what_cannot_be_undone_is_told(refused, left):
     scorer = Scorer(refused)
-    made = [Outcome(0, step("change", changes={"cpu": 0.5})), Outcome(1, Step("place", "j"), "done", "m1", 9)]
+    made = [Outcome(0, old("change", changes={"cpu": 0.5})), Outcome(1, step("place", "j"), "done", "m1", 9)]
     assert undo(made, Calls(scorer)) == left
     assert [method for method, _ in scorer.calls] == ["release", "update"]

@@ -10,7 +10,7 @@ from schemas.process.settings import SettingsError, load_settings
 from schemas.process.tables import Screen
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
-from scorer.client import Candidate, RankResult
+from scorer.client import Candidate, RankResult, UpdateResult
 from scorer.commands.instances.update import UpdateSettings
 from scorer.commands.instances.update import main as update
 from scorer.commands.placing.place import PlaceSettings
@@ -96,9 +96,8 @@ def test_every_resource_has_its_flag(resource, monkeypatch):
     for kind in (PlaceSettings, RankSettings):
         assert sent(f"--{resource}", "3G", kind=kind) == {resource: "3G"}
     asked = []
-    monkeypatch.setattr(
-        ask, "ask", lambda _settings, _kind, _method, params, _show: (asked.append(params), (0, None))[1]
-    )
+    answer = UpdateResult(id="one", machine="m", state="confirmed", amounts=[], repeated=True)
+    monkeypatch.setattr(ask, "read", lambda _settings, _kind, _method, params: asked.append(params) or answer)
     update(["one", f"--{resource}", "3G"], {})
     assert asked == [{"id": "one", "dry_run": False, "move": False, "cancel_move": False, resource: "3G"}]
 
