@@ -98,6 +98,22 @@ def test_no_floor_is_too_full():
     assert not [folder for folder in runs if len(list(folder.glob("test_*.py"))) > FLOOR_MAX]
 
 
+def test_what_docstrings_name_exists():
+    """A folder lists modules and folders that are there; a module's name in backticks is one, with what it has."""
+    modules = {module_name(path): path for path in sources(*PACKAGES)}
+    for name, path in modules.items():
+        text = path.read_text()
+        for said in re.findall(r"`((?:schemas|streams|scorer|ops)(?:\.\w+)+)`", text):
+            whose, what = said, ""
+            while whose not in modules:
+                whose, _, what = whose.rpartition(".")
+            assert re.search(rf"\b{what}\b", modules[whose].read_text()), f"{path} names {said}"
+        if path.name == "__init__.py":
+            below = {one.rpartition(".")[2] for one in modules if one.rpartition(".")[0] == name}
+            listed = {*re.findall(r"^([a-z_]+)/?  +\S", text, re.MULTILINE)}
+            assert listed <= below, f"{path} lists {listed - below}"
+
+
 def test_a_module_gives_a_name_once():
     """A constant or function that is defined again further down is another one for all that stands above it, too."""
     for path in sources(*PACKAGES, "tests"):

@@ -1,6 +1,6 @@
 """The queries that change nothing: ``rebalance``, ``plan`` and ``capacity``, a function each of the fleet's inputs.
 
-The inputs are the planner's replica, or a file that a command reads (`scorer.commands.shared.planned`). A rebalancing
+The inputs are the planner's replica, or a file of a command (`scorer.commands.shared.fleet_file`). A rebalancing
 is one round by itself (`scorer.planning.balance.advice`). A program begins a move by ``update`` with ``move``, and the
 generation that is named. Each step of a plan is a ``place``, an ``update`` or a ``release`` of the program's own.
 """
