@@ -96,7 +96,7 @@ def _lost(key: str, value: str, trial: Trial) -> dict[str, Any]:
     import msgspec
 
     from scorer.ledger.record.instance import DAEMON, Rules, copy_with
-    from scorer.placement.choosing.trial import Apart, place_anew, side_by_side
+    from scorer.placement.choosing.trial import Apart, place_anew
     from scorer.ranking.survive import largest_first, packing, with_cordon
 
     snapshot, ledger = trial.snapshot, trial.inputs.ledger
@@ -113,7 +113,7 @@ def _lost(key: str, value: str, trial: Trial) -> dict[str, Any]:
     if not all(one.target for one in found):  # filled up, as drains do where only so all of them find a place
         for one in there:
             trial.put(one)
-        trial.inputs, apart = trial.inputs.by(packing(plain)), Apart(trial, together=side_by_side(there))
+        trial.inputs, apart = trial.inputs.by(packing(plain)), Apart(trial, together=[one.id for one in there])
         found = place_anew(there, trial, condition=apart, key=largest_first(trial.inputs))
         trial.inputs = trial.inputs.by(plain)
     if not all(one.target for one in found):

@@ -185,13 +185,13 @@ class Anew:
 class Apart:
     """The condition on a target: no other instance of the cluster, equal labels of ``same``, room for a pod.
 
-    An instance that shares its machine with another of its cluster may do so again when no other target is feasible.
+    Some may share their machine with another of their cluster when no other target is feasible.
     """
 
     trial: Trial
     same: Collection[str] = ()
     together: Collection[str] = ()
-    """Ids of instances that share their machine with another of their cluster."""
+    """Ids of instances that may: they share their machine with another of their cluster, or it is lost."""
 
     def concerns(self, instance: Instance) -> bool:
         """Return whether the instance has a cluster, or ``same`` names labels."""
@@ -430,7 +430,7 @@ def homeless(
         trial.overlay.propose(one)
     held = {one.id: one for name in machines for one in trial.overlay.held_on(name)}
     lost = [one for one in held.values() if one.moving is None and one.labels.get(DAEMON) != "true"]
-    condition = Apart(trial, together=side_by_side(lost))
+    condition = Apart(trial, together=held.keys())
     found = place_anew(lost, trial, condition=condition, key=largest_first(inputs), most=most)
     return sum(one.target is None for one in found)
 

@@ -30,7 +30,7 @@ def drain(
 
     ``same``: labels whose value source and target must share. ``force``: instances with the label ``movable=false``
     move, too. ``lost``: the machines are dead, which implies ``force``; the highest classes and their masters are
-    placed first, with machines filled up where only so all of them find a place.
+    placed first, with machines filled up, and clusters less apart, where only so all of them find a place.
     """
     found, leaving = anew(machines, inputs, same, force=force or lost, lost=lost)
     return drain_result(machines, found, inputs, leaving)
@@ -47,7 +47,7 @@ def anew(
     stays = {one.id: why for one in instances if (why := why_it_stays(one, force=force))}
     free = [one for one in instances if one.id not in stays]
 
-    profile, together = with_cordon(inputs.profile), side_by_side(instances)
+    profile, together = with_cordon(inputs.profile), held.keys() if lost else side_by_side(instances)
 
     def placed(how: Profile, upper: Sequence[Instance], first: Mapping[str, int] | None = None) -> list[Anew]:
         """Place some in one way, the others after them."""

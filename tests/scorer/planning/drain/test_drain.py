@@ -144,6 +144,7 @@ def test_instances_of_one_cluster_do_not_meet_unless_they_had_met():
     assert drained(apart).blocked[0].reason == (
         "2/3 feasible: 1 cordoned, none of them without another instance of cluster 'c'"
     )
+    assert where(drained(apart, lost=True)).keys() == {"i"}
 
 
 TOGETHER = {"labels": {"app": "x"}, "affinity": [{"instances": {"app": "x"}}]}
