@@ -49,7 +49,8 @@ def batch_takings(
         higher[row] = by[policy][row]
         if policy == "request":
             busy[row] = reserved[row]
-    return {"margin": part_of(capacity, _rest(_column(strategy.share, 1.0))), "system": busy, "higher": higher}
+    rest = (100.0 - np.round(_column(strategy.share, 1.0) * 100.0, 9)) / 100.0  # from percentages, as the peer does
+    return {"margin": part_of(capacity, rest), "system": busy, "higher": higher}
 
 
 def mid(
@@ -102,7 +103,8 @@ def part_of(amounts: Floats, share: Floats | float) -> Floats:
     >>> part_of(amounts, 0.29)[:2].tolist()
     [[28.999], [34800000000.0]]
     """
-    found: Floats = np.trunc(np.ceil(_in_units(amounts)) * _as_percent(share)) / _UNITS
+    hundredths = np.round(np.asarray(share, np.float64) * 100.0, 9) / 100.0  # of a percentage, as the peer multiplies
+    found: Floats = np.trunc(np.ceil(_in_units(amounts)) * hundredths) / _UNITS
     return found
 
 
@@ -111,16 +113,6 @@ def _in_units(values: Floats) -> Floats:
     near = np.rint(units)
     found: Floats = np.where(np.abs(units - near) < _NEAR, near, units)
     return found
-
-
-def _as_percent(share: Floats | float) -> Floats:
-    """Return the share as a hundredth of a percentage, by which the peer multiplies."""
-    return np.round(np.asarray(share, np.float64) * 100.0, 9) / 100.0
-
-
-def _rest(share: Floats) -> Floats:
-    """Return 1 less the share, computed from percentages as the peer does."""
-    return (100.0 - np.round(share * 100.0, 9)) / 100.0
 
 
 def _at_most(values: Floats, capacity: Floats, shares: Mapping[str, float]) -> Floats:

@@ -159,13 +159,6 @@ def _named(params: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**params, "instances": named} if "instances" in params else named[0]
 
 
-def _for_now(refusal: WindwardError, before: WindwardError | None) -> WindwardError:
-    """Return a refusal after which the query is sent again; raise any other one, or the cause of a passed deadline."""
-    if refusal.code == "UNAVAILABLE" and refusal.retryable:
-        return refusal
-    raise before if before and refusal.code == "DEADLINE_EXCEEDED" else refusal
-
-
 Steps = Generator[Step, list[Any], Kind]
 """A call in the form that `drive` runs: each step is sent the answers to its commands, or thrown its error."""
 
@@ -219,9 +212,11 @@ class Call:
             try:
                 answers = yield Step(self.commands(sent, wait_s), wait_s)
             except Refused as error:
-                if method_refused := self.forbidden(error):
-                    raise method_refused from None
-                raise refused_by(where, error) from None
+                refused = refused_by(where, error)
+                if self.method in OPERATORS and refused.code == "PERMISSION_DENIED":
+                    who = f"{self.method} is for operators: this user may not push on {self.queries}"
+                    refused = WindwardError(refused.code, f"{who}: {error}")
+                raise refused from None
             except Away as error:
                 sent, failure = False, error
             else:
@@ -230,7 +225,9 @@ class Call:
                     try:
                         return self.result(answers[-1][1])
                     except WindwardError as error:
-                        sent, unavailable = False, _for_now(error, unavailable)
+                        if error.code != "UNAVAILABLE" or not error.retryable:  # else it is sent again
+                            raise unavailable if unavailable and error.code == "DEADLINE_EXCEEDED" else error from None
+                        sent, unavailable = False, error
                 elif len(answers) > 1 and answers[0] > QUEUE_MAX:
                     break
             if not sent:
@@ -238,22 +235,10 @@ class Call:
         crowd = 0
         if failure is None:
             with contextlib.suppress(Away, Refused):
-                crowd = (yield Step(self.take_back(), 0.0))[0]
+                crowd = (yield Step([("LLEN", self.queries), ("LREM", self.queries, 1, self.query)], 0.0))[0]
         if crowd > QUEUE_MAX:
-            raise self.crowded(crowd)
+            raise WindwardError("RESOURCE_EXHAUSTED", f"{crowd} queries are waiting for a scorer", retryable=True)
         raise unavailable if unavailable and not failure else self.overdue(where, failure)
-
-    def forbidden(self, error: Exception) -> WindwardError | None:
-        """Return the error of an operators' method where this user lacks the right to push to their list."""
-        if self.method not in OPERATORS or refused_by("", error).code != "PERMISSION_DENIED":
-            return None
-        return WindwardError(
-            "PERMISSION_DENIED", f"{self.method} is for operators: this user may not push on {self.queries}: {error}"
-        )
-
-    def take_back(self) -> list[tuple[Any, ...]]:
-        """Return the commands that read the length of the queue and remove the query from it."""
-        return [("LLEN", self.queries), ("LREM", self.queries, 1, self.query)]
 
     def result(self, raw: bytes | str) -> msgspec.Raw:
         """Return the result in an answer, or raise its error."""
@@ -275,10 +260,6 @@ class Call:
             f"no answer within {self.timeout_s:g} s: is a scorer running on {where} with the prefix {self.prefix!r}?",
             retryable=True,
         )
-
-    def crowded(self, waiting: int) -> WindwardError:
-        """Return the error of a query that was removed because the queue is too long."""
-        return WindwardError("RESOURCE_EXHAUSTED", f"{waiting} queries are waiting for a scorer", retryable=True)
 
 
 def unreached(where: str, failure: Exception) -> WindwardError:

@@ -317,7 +317,8 @@ class Placing:
         placement.lost[0] += len(outcome.reasons)
         if current and CHANGED not in outcome.reasons:
             if ranking is not None and len(rows) == ranking.feasible_count:
-                placement.missing[0] = f"{summary(ranking)}; the ledger refused them: {_most_common(outcome.reasons)}"
+                why = max(set(outcome.reasons), key=outcome.reasons.count)
+                placement.missing[0] = f"{summary(ranking)}; the ledger refused them: {why}"
                 return [], depth
             depth *= 8
         return [0], depth
@@ -486,7 +487,3 @@ def together(head: Request) -> str:
     """Return the field that requires a batch to be reserved in one script; "" for none."""
     fields = ("all_or_nothing", "machines_max", "machines_min")
     return next((name for name in fields if getattr(head, name)), "")
-
-
-def _most_common(reasons: Sequence[str]) -> str:
-    return max(set(reasons), key=reasons.count)

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from schemas.messages.operator import DEFAULT, drained
-from schemas.messages.proposal import LOST, MoveProposal, begun_move, write_proposal
+from schemas.messages.proposal import LOST, begun_move, write_proposal
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import Drain
 from schemas.rpc.request import Draining, InvalidRequest
@@ -124,8 +124,10 @@ def drain(
     for one in planned.moves:
         moves.append(begun := _begun(one, asked, query, update))
         if begun.target is not None:
-            message = write_proposal(_message(begun, inputs.now_s, LOST if asked.lost else "drain"))
-            rules.wire.one("LPUSH", rules.names.moves_waiting, message)
+            named, now_s = (begun.id, begun.generation, begun.source, begun.target), inputs.now_s
+            why = LOST if asked.lost else "drain"
+            message = begun_move(*named, begun.until or now_s, begun.move or 0, now_s, why)
+            rules.wire.one("LPUSH", rules.names.moves_waiting, write_proposal(message))
     result = msgspec.structs.replace(
         planned,
         cordoned=True,
@@ -147,21 +149,10 @@ def _begun(planned: DrainLine, asked: Drain, query: Query, update: Update) -> Dr
         return _staying(planned, refused.error.message)
     except Conflict as conflict:
         return _staying(planned, str(conflict))
-    return _moving(planned, answer)
-
-
-def _moving(planned: DrainLine, answer: UpdateResult) -> DrainLine:
-    """Return the line of a move that was begun; for an instance that does not move there, one that says so."""
     moving = answer.moving
     if moving is None or moving.to != planned.target:
         return _staying(planned, f"{planned.id} is on {answer.machine} and does not move to {planned.target}")
     return msgspec.structs.replace(planned, until=moving.until, move=moving.number)
-
-
-def _message(line: DrainLine, now_s: float, why: str) -> MoveProposal:
-    return begun_move(
-        line.id, line.generation, line.source, line.target or "", line.until or now_s, line.move or 0, now_s, why
-    )
 
 
 def _staying(planned: DrainLine, why: str) -> DrainLine:

@@ -43,7 +43,10 @@ def meant(
                 raise NoMachine(f"no machine matches {name!r}; there are {len(known)}")
             found += matching
         else:
-            check_name(name)
+            try:
+                check_machine_id(name)
+            except Rejected as error:
+                raise InvalidRequest(error.detail) from None
             if name not in known and not ahead:
                 raise NoMachine(f"no machine {name!r}{hint(name)}")
             found.append(name)
@@ -68,11 +71,3 @@ def selected(selector: str, known: Mapping[str, Mapping[str, str]]) -> list[str]
         codes = np.array([-1 if value is None else code_of[value] for value in given], np.int64)
         holds &= one.holds(LabelColumn(tuple(values), codes))
     return sorted(name for name, held in zip(known, holds.tolist(), strict=True) if held)
-
-
-def check_name(name: str) -> None:
-    """Raise InvalidRequest for a name that no machine can have."""
-    try:
-        check_machine_id(name)
-    except Rejected as error:
-        raise InvalidRequest(error.detail) from None

@@ -98,7 +98,8 @@ class Tables:
             self._prepared[model.key] = made
 
     def _basis(self, snapshot: Snapshot, model: Model, profile: Profile, now_s: float) -> Basis:
-        return Basis(self._in_force(snapshot, model), _days(profile, now_s), profile.needs(snapshot.rules))
+        days = _days_of(profile.time_zone, now_s // 900)
+        return Basis(self._in_force(snapshot, model), days, profile.needs(snapshot.rules))
 
     def _in_force(self, snapshot: Snapshot, model: Model) -> Estimate:
         """Return the estimate of a load model with learned factors; cached while both are unchanged."""
@@ -118,10 +119,6 @@ def model_of(load_model: LoadModel, snapshot: Snapshot, window_s: int = 0, *, re
     of = (wanted_s, load_model.credits, load_model.debits, requests_alone)
     key = (*of, load_model.learned, load_model.estimate.key)
     return Model(*of, load_model.estimate, load_model.learned, key)
-
-
-def _days(profile: Profile, now_s: float) -> Floats:
-    return _days_of(profile.time_zone, now_s // 900)
 
 
 @lru_cache(maxsize=64)

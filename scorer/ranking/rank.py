@@ -235,15 +235,11 @@ def limits(ranking: "Ranking | Decision", rows: Sequence[int], request: Request)
             found += placed.filter.limit(request, asked.take(index))
     known = {limit.measure for limit in found}
     found += [limit for limit in one_to_a_port(request.ports) if limit.measure not in known]
-    columns = [_of_each(limit, len(rows)) for limit in found]
+    columns = []
+    for each in found:
+        most = each.most.tolist() if isinstance(each.most, np.ndarray) else None
+        columns.append([each] * len(rows) if most is None else [Limit(each.measure, one, each.reason) for one in most])
     return list(zip(*columns, strict=True)) if columns else [()] * len(rows)
-
-
-def _of_each(limit: Limit, count: int) -> list[Limit]:
-    measure, most, reason = limit
-    if not isinstance(most, np.ndarray):
-        return [limit] * count
-    return [Limit(measure, one, reason) for one in most.tolist()]
 
 
 class Decision:

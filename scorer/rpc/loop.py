@@ -190,11 +190,10 @@ class Replies:
             return query
         if query.deadline and (late_s := self._clock() - query.deadline) > 0:
             self._metrics.answered(query.method, "DEADLINE_EXCEEDED", time.perf_counter() - started)
-            return self._overdue(
-                query,
-                f"taken {late_s:.1f} s after the deadline by the server's clock: it waited so long, or the caller's "
-                "clock is behind",
-            )
+            self._metrics.expired.inc()
+            after = f"taken {late_s:.1f} s after the deadline by the server's clock"
+            message = f"{after}: it waited so long, or the caller's clock is behind"
+            return refusal(query.id, "DEADLINE_EXCEEDED", message, retryable=True)
         one = UnderWay(raw, query, self._service.steps(query), started, of_operators)
         reply = self._step(one)
         if reply is not LATER:
@@ -237,10 +236,6 @@ class Replies:
         if error:
             return refusal(query.id, error.code, error.message, retryable=error.retryable)
         return Reply(id=query.id, ok=True, result=msgspec.Raw(result))
-
-    def _overdue(self, query: Query, message: str) -> Reply:
-        self._metrics.expired.inc()
-        return refusal(query.id, "DEADLINE_EXCEEDED", message, retryable=True)
 
 
 log = logging.getLogger("windward.scorer")
@@ -303,7 +298,8 @@ class Rpc:
         """Answer queries until ``stop``; while the server is away, wait for it."""
         while not stop.is_set():
             try:
-                self._give_back()
+                self._wire.one("ZADD", self._lists.answering, self._clock.read(self._wire), self._name)
+                self._return_taken()
                 self._serve(stop)
             except (*AWAY, redis.ResponseError) as error:
                 self._wire.close()
@@ -316,12 +312,8 @@ class Rpc:
                 self._pause_s = min(1.0, self._pause_s * 2 or 0.05)
                 stop.wait(self._pause_s)
 
-    def _give_back(self) -> None:
-        """Register the scorer; queries that it left unanswered before a restart or reconnect return to the list."""
-        self._wire.one("ZADD", self._lists.answering, self._clock.read(self._wire), self._name)
-        self._return_taken()
-
     def _return_taken(self) -> None:
+        """Return queries that it left unanswered, before a restart or reconnect, to the list."""
         for taken, queue in self._lists.pairs(self._name):
             while self._wire.one("LMOVE", taken, queue, "LEFT", "RIGHT") is not None:
                 self._metrics.returned.inc()

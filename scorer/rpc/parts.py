@@ -130,7 +130,12 @@ class Refresher(BackgroundThread):
             return
         self._metrics.refresh_failures.labels("tables").inc(self._loader.refused)
         if snapshot is not None:
-            self._try_to_prepare(snapshot)
+            try:
+                self._prepare(snapshot)
+            except Exception as error:
+                self._metrics.refresh_failures.labels("rows").inc()
+                said = f"{type(error).__name__}: {error}"
+                log.warning("scorer.refresh.rows_failed", extra={"values": {"error": said}})
             self._latest.snapshot = snapshot
             self._latest.rules_version = self._loader.operator_version
             self._metrics.refresh_s.observe(time.perf_counter() - started)
@@ -138,13 +143,6 @@ class Refresher(BackgroundThread):
             self._metrics.machines.set(len(snapshot))
             if snapshot.machines_with_data:
                 self._metrics.newest.set(snapshot.newest_at)
-
-    def _try_to_prepare(self, snapshot: Snapshot) -> None:
-        try:
-            self._prepare(snapshot)
-        except Exception as error:
-            self._metrics.refresh_failures.labels("rows").inc()
-            log.warning("scorer.refresh.rows_failed", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
 
     def run(self) -> None:
         woken = None

@@ -104,7 +104,7 @@ def _made(
     if sources.names != previous.sources.names or (gather is None) != (before.gather is None):
         changed = np.ones(len(roster.names), np.bool_)
     else:
-        changed = changed_rows(before.tables, tables)
+        changed = np.concatenate([np.zeros(0, np.bool_), *map(_changed, before.tables, tables)])
         if gather is not None and before.gather is not None:
             changed = np.append(changed, False)[gather] | (gather != before.gather)
     if rules is not previous.rules:
@@ -159,15 +159,8 @@ def raised(versions: Integers, rows: Bools | Integers) -> Integers:
     return found
 
 
-def changed_rows(before: Sequence[PartitionWindows], tables: Sequence[PartitionWindows]) -> Bools:
-    """Return [rows of all tables]: whether a row changed; the tables have the same machines.
-
-    All rows of a table without versions count as changed, unless it is the same object.
-    """
-    return np.concatenate([np.zeros(0, np.bool_), *map(_changed, before, tables)])
-
-
 def _changed(before: PartitionWindows, table: PartitionWindows) -> Bools:
+    """Return which rows changed, of the same machines; all rows of another table without versions count as changed."""
     if table is before or (table.base is before.base and table.changes is before.changes):
         return np.zeros(table.machines_count, np.bool_)
     if table.versions is None or before.versions is None:

@@ -118,7 +118,8 @@ def show(answer: InstancesResult, screen: Screen | None = None, now_s: float | N
     used = shown if any(one.usage for one in answer.instances) else []
     columns = (
         Column("id", of="id"), Column("machine", left=True, of="machine"), Column("state", 1, left=True, of=_state),
-        Column("age", 2, of=partial(_age, now_s)), Column("expires", 2, of=partial(_expiry, now_s)),
+        Column("age", 2, of=lambda one: age(max(0.0, now_s - one.reserved_at)) if one.reserved_at else "-"),
+        Column("expires", 2, of=partial(_expiry, now_s)),
         *(Column(name, 3, of=amount_of(name)) for name in shown),
         *(Column(f"{name} used", 3, of=partial(_usage, name)) for name in used),
         Column("cluster", 4, left=True, of="cluster"), Column("role", 4, left=True, of="role"),
@@ -140,11 +141,6 @@ def _broken(answer: InstancesResult, screen: Screen | None = None) -> str:
 
 def _usage(name: str, one: InstanceRow) -> str:
     return amount(name, one.usage.recent.get(name) if one.usage else None)
-
-
-def _age(now_s: float, one: InstanceRow) -> str:
-    """Return how long ago the instance was reserved."""
-    return age(max(0.0, now_s - one.reserved_at)) if one.reserved_at else "-"
 
 
 def _state(one: InstanceRow) -> str:

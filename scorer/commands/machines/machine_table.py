@@ -121,10 +121,6 @@ def windows_table(row: MachineRow, screen: Screen | None) -> list[str]:
     return ["", table(columns, rows, screen)] if rows else []
 
 
-def _notes(row: MachineRow) -> str:
-    return ", ".join(state for state in states(row) if state != "fresh") or "-"
-
-
 def _pairs(labels: Mapping[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or "-"
 
@@ -152,7 +148,7 @@ COLUMNS = (
     *(Column(name, 0 if name in _MEASURED else 3, of=partial(_share, name))
       for name in sorted(RESOURCES, key=lambda name: name not in _MEASURED)),
     Column("instances", 2, of="instances"), Column("age", 1, of=lambda row: age(row.age_s)),
-    Column("notes", 1, left=True, of=_notes),
+    Column("notes", 1, left=True, of=lambda row: ", ".join(one for one in states(row) if one != "fresh") or "-"),
     *(Column(f"{name} {_HEADINGS[what]}", 5 if what == "std" else 4, of=partial(_part, name, what))
       for name, parts in _MEASURED.items() for what in parts),
     Column("labels", 6, left=True, of=lambda row: _pairs(row.labels)),

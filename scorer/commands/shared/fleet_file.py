@@ -206,7 +206,10 @@ def read_fleet(value: Any) -> FleetState:
     ledger = LedgerView([instance for instance, _ in placed], leavers)
     table, usage = window_table(file), usage_table(file, [*placed, *left])
     usages = Usages([UsageTable(usage)]) if usage else None
-    learned = Learned(version=1, factors=_factors(file.learned)) if file.learned else None
+    for resource, factor in file.learned.items():
+        if resource not in RESOURCES or not FACTOR_MIN <= factor <= FACTOR_MAX:
+            raise InvalidFleet(f"learned.{resource}: expected a resource with {FACTOR_MIN} to {FACTOR_MAX}: {factor}")
+    learned = Learned(version=1, factors=dict(file.learned)) if file.learned else None
     snapshot = build_snapshot([table], facts, operator, ledger_machines=ledger.machine_names)
     return FleetState(snapshot.with_use(learned, usages), ledger, file.now)
 
@@ -216,13 +219,6 @@ def _operator(name: str, entry: Mapping[str, Any]) -> OperatorFacts:
         return read_operator_facts(entry)
     except InvalidOperatorFacts as error:
         raise InvalidFleet(f"operator of {name}: {error}") from None
-
-
-def _factors(given: Mapping[str, float]) -> dict[str, float]:
-    for resource, factor in given.items():
-        if resource not in RESOURCES or not FACTOR_MIN <= factor <= FACTOR_MAX:
-            raise InvalidFleet(f"learned.{resource}: expected a resource with {FACTOR_MIN} to {FACTOR_MAX}: {factor}")
-    return dict(given)
 
 
 def _placed(of: str, number: int, entry: Mapping[str, Any], now_s: float) -> tuple[Instance, FilePlaced]:
@@ -252,8 +248,11 @@ _SINCE_MAX = 2.0**32 - 1
 
 def window_table(file: FleetFile) -> WindowTable:
     """Return the machines as a window table, encoded and decoded once as on its way through Redis."""
-    named = {window_s for machine in file.machines for window_s in _window_lengths(machine)}
-    windows_s = tuple(sorted(file.windows_s or named or WINDOWS_S))
+    named = [(machine.name, name) for machine in file.machines for name in machine.windows]
+    for owner, name in named:
+        if not name.isdigit() or int(name) == 0:
+            raise InvalidFleet(f"{owner}.windows: {name!r} is no length in seconds")
+    windows_s = tuple(sorted(file.windows_s or {int(name) for _, name in named} or WINDOWS_S))
     shape = (len(windows_s), len(RESOURCES), len(file.machines))
     columns: dict[str, NDArray[Any]] = {
         "at": np.full(shape[2:], np.nan), "skew": np.zeros(shape[2:], "f4"), "end": np.full(shape[2:], np.nan),
@@ -270,13 +269,6 @@ def window_table(file: FleetFile) -> WindowTable:
         _fill(columns, row, machine, windows_s, file.now)
     header = Header(machines=len(file.machines), windows_s=windows_s, slot_s=SLOT_S, columns=[])
     return decode_table(encode_table(header, columns, "\n".join(m.name for m in file.machines).encode()))
-
-
-def _window_lengths(machine: FileMachine) -> list[int]:
-    for name in machine.windows:
-        if not name.isdigit() or int(name) == 0:
-            raise InvalidFleet(f"{machine.name}.windows: {name!r} is no length in seconds")
-    return [int(name) for name in machine.windows]
 
 
 def _fill(

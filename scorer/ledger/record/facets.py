@@ -131,10 +131,6 @@ class Avoiders:
         """Return the rules, each once."""
         return [rule for several in self._found.values() for rule in several]
 
-    def limits_any(self) -> bool:
-        """Return whether a rule allows some others, but not more than so many."""
-        return any(rule.counts for rule in self.all())
-
     def of(self, facets: frozenset[Facet]) -> list[Avoids]:
         """Return the rules that keep an instance with these facets away."""
         return [one for facet in (*facets, ()) for one in self._found.get(facet, ()) if one.facets <= facets]

@@ -131,7 +131,8 @@ class Slots:
 
     def write(self, slot: int, instance: Instance, machine: int) -> None:
         """Put one instance into a slot; ``machine``: the number of its machine in the view."""
-        self.records[slot] = record_of(instance, machine)
+        kind, keeps = code_of_kind(kind_of(instance)), keeps_of(instance.labels)
+        self.records[slot] = _record(instance, machine, kind, keeps)
 
     def write_all(
         self,
@@ -169,11 +170,6 @@ class Slots:
         """Return the addresses of the records in some slots, valid while ``records`` is this array."""
         first = address(self.records)
         return [first + slot * INSTANCE.itemsize for slot in slots]
-
-
-def record_of(instance: Instance, machine: int) -> tuple[object, ...]:
-    """Return an instance as a value of `INSTANCE`."""
-    return _record(instance, machine, code_of_kind(kind_of(instance)), keeps_of(instance.labels))
 
 
 LABELS = ("app", "app.kubernetes.io/name", "image", "owner")

@@ -298,7 +298,7 @@ class _Batch:
         for position in self._waiting:
             machine = self.found[position]
             if machine is not None:
-                self._trial.propose(self._requests[position], machine, proposed_id(position))
+                self._trial.propose(self._requests[position], machine, f"\0batch-{position}")  # no other has it
         self._waiting.clear()
         return self._trial
 
@@ -311,7 +311,7 @@ class _Batch:
         if changes is None:
             return [position for position, machine in enumerate(self.found) if machine is not None]
         changed_at = {machine: start + number for number, (machine, _, _) in enumerate(changes, 1)}
-        limited = [rules for rules in ledger.avoiders if rules.limits_any()]
+        limited = [rules for rules in ledger.avoiders if any(rule.counts for rule in rules.all())]
         limits = [_limits(one, limited) for one in self._requests]
         ruled = any(limits) or any(one.affinity or one.anti_affinity for one in self._requests)
         came_at = {
@@ -345,8 +345,3 @@ def _minds(request: Request, limits: Sequence[Avoids], came: frozenset[Facet]) -
     rules += [(one, came) for one in limits]
     rules += [(one, facets_of(request)) for one in came if isinstance(one, Avoids)]
     return any(rule.far and rule.facets <= of for rule, of in rules)
-
-
-def proposed_id(position: int) -> str:
-    """Return the id of the proposed instance at a position of the batch; no other instance can have this id."""
-    return f"\0batch-{position}"

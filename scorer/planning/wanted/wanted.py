@@ -209,7 +209,7 @@ def compare(
     ids = {request.id for request in requests}
     others = [one for one in ledger.instances.values() if one.id not in ids]
     labels = prune_labels or {}
-    released = [one for one in others if _pruned(one, labels)] if prune else []
+    released = [one for one in others if one.state == "confirmed" and labels.items() <= one.labels.items()] * prune
     steps = [] if release_last else [comparison.release(one) for one in released]
     left = {one.id: (ledger.instances[one.id], one) for one in requests if one.id in ledger.instances}
     kept: dict[str, _Kept] = {}
@@ -241,10 +241,6 @@ def undoable(
         return found
     last = compare(requests, inputs, prune=prune, prune_labels=prune_labels, release_last=True)
     return last if last.count("refuse") <= found.count("refuse") else found
-
-
-def _pruned(instance: Instance, labels: Mapping[str, str]) -> bool:
-    return instance.state == "confirmed" and labels.items() <= instance.labels.items()
 
 
 @dataclass

@@ -92,19 +92,9 @@ def octave_of(cores: float) -> int:
     return min(max(math.frexp(cores)[1] - 1 + _ONE_CORE, 1), OCTAVES - 1) if cores > 0 else 0
 
 
-def group_code(codes: Integers, octaves: Integers) -> Integers:
-    """Return one number for a kind and a size."""
-    return codes * OCTAVES + octaves
-
-
 def code_of_group(group: str) -> int:
     kind, _, octave = group.partition(SIZE)
     return code_of_kind(kind) * OCTAVES + int(octave or 0)
-
-
-def kind_and_octave(codes: Integers) -> tuple[list[int], list[int]]:
-    """Return the codes of the kinds and the octaves of `group_code`."""
-    return (codes // OCTAVES).tolist(), (codes % OCTAVES).tolist()
 
 
 def groups_of(kind: str, octave: int) -> list[str]:
@@ -208,8 +198,8 @@ def added(before: Uses, seen: MeasuredInstances, kinds: Iterable[str], since_s: 
     dt = np.minimum(seen.measured_s, since_s or np.inf)
     begun = seen.measured_s < MEASURED_S_MIN + since_s if since_s else np.ones(dt.size, np.bool_)
     names = {code_of_kind(kind): kind for kind in kinds}
-    codes, of = np.unique(group_code(seen.codes, seen.octaves), return_inverse=True)
-    sizes = [(names.get(kind, FLEET), octave) for kind, octave in zip(*kind_and_octave(codes), strict=True)]
+    codes, of = np.unique(seen.codes * OCTAVES + seen.octaves, return_inverse=True)
+    sizes = [(names.get(kind, FLEET), octave) for kind, octave in (divmod(code, OCTAVES) for code in codes.tolist())]
     by_kind = np.unique(seen.codes, return_inverse=True)[1]
     found: dict[str, dict[str, Use]] = {}
     for place, name in enumerate(RESOURCES):

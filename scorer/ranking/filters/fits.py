@@ -97,8 +97,9 @@ class ByClass:
 
     def detail(self, position: int) -> Mapping[str, Any]:
         """Return for people which sum was compared, of which classes, with which limit, and the limit's terms."""
+        sold = [RESOURCES[row] for row in self._sold]
         made_of = {
-            what: {name: said for name, said in numbers(values[:, position]).items() if self._is_sold(name)}
+            what: {name: said for name, said in numbers(values[:, position]).items() if name in sold}
             for what, values in self._reckoning.items()
         }
         return {
@@ -114,9 +115,6 @@ class ByClass:
     @cached_property
     def _reckoning(self) -> Mapping[str, Floats]:
         return reckoning(self._machines, self._strategy, self.priority_class) if self._reclaims else {}
-
-    def _is_sold(self, name: str) -> bool:
-        return RESOURCES.index(name) in self._sold
 
 
 RATIO_MAX = 100.0

@@ -1,14 +1,11 @@
 """Expected overload: the growth of the load above a limit, in the mean over the distribution of the load."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from schemas.resources import RESOURCES
-from schemas.tables.learned import ChanceBin
 from scorer.ranking.calibration import Stated, calibrated
 from scorer.ranking.formulas.allocation import ByWeight
 from scorer.ranking.formulas.overload import upper_tail
@@ -96,33 +93,20 @@ class ExpectedOverload(ByWeight):
                 chances[name] = upper_tail((self.limit - machines.utilization[row]) / spread)
         return Stated(chances, self.limit, self.std_factor, self.floor)
 
-    def _came_true(self, machines: Machines) -> Mapping[str, Sequence[ChanceBin]]:
-        """Return by resource how often chances that were stated like these came true."""
-        seen = machines.estimate.chances
-        same = seen is not None and (seen.limit, seen.std_factor, seen.floor) == (
-            self.limit,
-            self.std_factor,
-            self.floor,
-        )
-        return seen.bins if seen is not None and same else {}
-
-    @cached_property
-    def _chance_above(self) -> str:
-        return f"chance_above_{self.limit:.0%}".replace("%", "_percent")
-
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show, by resource: the chance of load above the limit with the instance, the overload with and without.
 
         The chance is corrected by the frequency observed before (`scorer.ranking.calibration`); the overload is not.
         """
         weighted = [name for name in self.weights if self.weights[name] > 0]
-        came_true = self._came_true(machines)
+        seen, own = machines.estimate.chances, (self.limit, self.std_factor, self.floor)
+        came_true = seen.bins if seen and (seen.limit, seen.std_factor, seen.floor) == own else {}
         chances = {
             name: None if chance is None else calibrated(came_true.get(name, ()), chance)
             for name, chance in by_resource(said, 0, weighted).items()
         }
         return {
-            self._chance_above: chances,
+            f"chance_above_{self.limit:.0%}".replace("%", "_percent"): chances,
             "overload": by_resource(said, 1, weighted),
             "overload_before": by_resource(said, 2, weighted),
         }

@@ -61,10 +61,6 @@ class LoadAware(Plugin):
         if not self.expiration_s >= 0:
             raise ValueError(f"expiration_s: expected zero or more, got {self.expiration_s}")
 
-    @property
-    def _weights(self) -> Mapping[str, float]:
-        return self.weights if self.weights or self.dominant_weight else {"cpu": 1.0, "memory": 1.0}
-
     def _used(self) -> list[str]:
         return [name for name in RESOURCES if name in self.weights or name in ("cpu", "memory")]
 
@@ -76,7 +72,7 @@ class LoadAware(Plugin):
 
     def derived(self) -> dict[str, Any]:
         return {
-            "weights": self._weights,
+            "weights": self.weights if self.weights or self.dominant_weight else {"cpu": 1.0, "memory": 1.0},
             "units": INTEGER_UNITS[:, 0],
             "expiration_s": self.expiration_s or math.inf,
             "statistic": number_of(self.statistic),

@@ -54,12 +54,6 @@ class Batch(NamedTuple):
     """Whether the query asks for one instance, so that its answer has the line of that one at the top level."""
 
 
-def asks_many(params: dict[str, Any]) -> bool:
-    """Return whether a query may request so many instances that it is answered in several steps."""
-    given, count = params.get("instances", ()), params.get("count", 1)
-    return (isinstance(given, list) and len(given) > _MANY) or (isinstance(count, int) and count > _MANY)
-
-
 def _read(params: dict[str, Any]) -> Request:
     request = read_request(params)
     if why := why_not_a_deployers(request.id, request.labels):
@@ -124,14 +118,9 @@ def _with_id(request: Request, own: str) -> Request:
         if request.id:
             raise InvalidRequest("first_id: give an id or a first_id, not both")
         return request
-    check_id(request.id)
+    if not request.id.isprintable():
+        raise InvalidRequest(f"id: {request.id!r} holds characters that cannot be printed")
     return request if request.id else msgspec.structs.replace(request, id=own)
-
-
-def check_id(instance_id: str) -> None:
-    """Refuse an id that is not printable."""
-    if not instance_id.isprintable():
-        raise InvalidRequest(f"id: {instance_id!r} holds characters that cannot be printed")
 
 
 def place_answer(placement: Placement, single: bool, profile: str = "") -> PlaceResult:
@@ -311,7 +300,8 @@ class Placements:
         before and all that it reserved has ended, or when its deadline has passed.
         """
         params = read_object(query)
-        if asks_many(params):
+        given, count = params.get("instances", ()), params.get("count", 1)
+        if (isinstance(given, list) and len(given) > _MANY) or (isinstance(count, int) and count > _MANY):
             yield  # there may be no room for a long answer: nothing is reserved before
         batch = yield from read_batch(params, query.id)
         first = batch.requests[0]

@@ -57,11 +57,8 @@ _TERMS = tuple(name for name in RankResult.__struct_fields__ if name not in ("ma
 def shown_record(kind: type[_Kind], record: Instance, **more: Any) -> _Kind:
     """Return a record in the form of an answer, with further fields."""
     found = msgspec.structs.asdict(record)
-    del (
-        found["request"],
-        found["swap"],
-        found["swapped_at"],
-    )  # of the ledger alone; an answer to `update` has another `request`
+    for name in ("request", "swap", "swapped_at"):  # of the ledger alone; an answer to `update` has another `request`
+        del found[name]
     found.update(more)
     if record.rules is not None:
         found["rules"] = msgspec.to_builtins(record.rules)

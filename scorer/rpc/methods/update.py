@@ -165,12 +165,6 @@ def refuse_size(record: Instance) -> None:
     raise CallError("FAILED_PRECONDITION", f"{moving_words(record)} with other amounts or rules: {how}")
 
 
-def refuse_other_size(old: Instance, new: Instance) -> None:
-    """Raise CallError for a change of a field that the move in progress changes, too."""
-    if old.moving is not None and old.moving.new is not None and arrival(old) != arrival(new):
-        refuse_size(old)
-
-
 def refuse_while_moving(record: Instance) -> None:
     """Raise CallError when the instance is moving, since it cannot move to another machine as well."""
     if record.moving is not None:
@@ -231,7 +225,8 @@ class Updates:
     def _change(self, old: Instance, asked: Update, call: Call) -> UpdateResult | None:
         other = confirmed(self._ledger, self._follower, asked.swap_role_with) if asked.swap_role_with else None
         new, expected, terms = changed(old, asked), -1, None
-        refuse_other_size(old, new)
+        if old.moving is not None and old.moving.new is not None and arrival(old) != arrival(new):
+            refuse_size(old)
         if asked.machine is None or asked.machine == old.machine:
             held = machines_of(old)
             candidates = [Candidate(at, -1, self._limits_of_growth(old, new, at, asked.profile)) for at in held]
