@@ -7,7 +7,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -191,16 +191,6 @@ class Call:
         """Return the time until the deadline, never below zero."""
         return max(0.0, self.deadline_s - time.monotonic())
 
-    def waits(self) -> Iterator[float]:
-        """Yield the length of each blocking read until the deadline."""
-        while left := self.left_s():
-            yield max(0.001, min(left, POLL_S))
-
-    def commands(self, sent: bool, wait_s: float) -> list[tuple[Any, ...]]:
-        """Return the commands to send: the query, unless it is ``sent`` already, and the read of its answer."""
-        wait = ("BLPOP", self.reply, wait_s)
-        return [wait] if sent else [("LPUSH", self.queries, self.query), wait]
-
     def steps(self, where: str) -> Steps[msgspec.Raw]:
         """Yield each step; its answers are sent into the generator, its error is thrown. Return the result or raise.
 
@@ -208,9 +198,11 @@ class Call:
         id, so it acts once and returns the first result.
         """
         sent, failure, unavailable = False, None, None
-        for wait_s in self.waits():
+        while left_s := self.left_s():
+            wait_s = max(0.001, min(left_s, POLL_S))
+            push = [] if sent else [("LPUSH", self.queries, self.query)]
             try:
-                answers = yield Step(self.commands(sent, wait_s), wait_s)
+                answers = yield Step([*push, ("BLPOP", self.reply, wait_s)], wait_s)
             except Refused as error:
                 refused = refused_by(where, error)
                 if self.method in OPERATORS and refused.code == "PERMISSION_DENIED":
@@ -255,11 +247,8 @@ class Call:
         """Return the error of a call that got no answer."""
         if failure is not None:
             return unreached(where, failure)
-        return WindwardError(
-            "DEADLINE_EXCEEDED",
-            f"no answer within {self.timeout_s:g} s: is a scorer running on {where} with the prefix {self.prefix!r}?",
-            retryable=True,
-        )
+        asked = f"is a scorer running on {where} with the prefix {self.prefix!r}?"
+        return WindwardError("DEADLINE_EXCEEDED", f"no answer within {self.timeout_s:g} s: {asked}", retryable=True)
 
 
 def unreached(where: str, failure: Exception) -> WindwardError:

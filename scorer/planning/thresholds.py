@@ -273,12 +273,8 @@ def limits(
             low, high = named[name]
             mean = shares[k].sum() / max(1, len(pool.machines))
             percents[:, k] = np.clip((mean - low, mean + high), 0, 100) if deviation else (low, high)
-    low_share, high_share = (_share(each[:, None], pool.capacity) for each in percents)
+    low_share, high_share = (np.trunc(each[:, None] * 0.01 * pool.capacity) for each in percents)
     return low_share, high_share, percents[1]
-
-
-def _share(percent: Floats, capacity: Floats) -> Floats:
-    return np.trunc(percent * 0.01 * capacity)
 
 
 def classify(pool: Pool, node: Side, prod: Side) -> Classes:

@@ -9,6 +9,7 @@ again. Commands write the same entries in a transaction of their own (`scorer.co
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -151,11 +152,8 @@ def write_cordon(
     query: Query, machines: Sequence[str], rules: OperatorRules, facts: Mapping[str, Any], *, dry_run: bool = False
 ) -> bytes:
     """Write the `facts_of` these machines; return the result as JSON. Raises CallError."""
-
-    def answer(after: Entries) -> bytes:
-        return msgspec.json.encode(CordonResult(rules=after, dry_run=dry_run))
-
-    return rules.change(query, machines, facts, answer, dry_run=dry_run)
+    told = partial(CordonResult, dry_run=dry_run)
+    return rules.change(query, machines, facts, lambda after: msgspec.json.encode(told(rules=after)), dry_run=dry_run)
 
 
 def machines_meant(given: Sequence[str], selector: str, snapshot: Snapshot, *, ahead: bool = False) -> list[str]:

@@ -13,7 +13,6 @@ from schemas.names import Names
 from schemas.process.settings import load_settings, setting
 from schemas.process.tables import Screen
 from schemas.resources import RESOURCES
-from schemas.values.near import did_you_mean
 from schemas.values.read_json import read_as
 from scorer.client import InstancesResult, PlaceResult, RankResult, UpdateResult, WindwardError
 from scorer.commands.placing import place
@@ -74,11 +73,9 @@ def _why_machine(settings: WhySettings, machine: str) -> int:
     answer = ask.read(settings, RankResult, "rank", request | {"explain": True})
     try:
         found = explained_only(answer, machine)
-    except KeyError:
-        near = did_you_mean(machine, [one.machine for one in answer.machines or ()])
-        raise WindwardError(
-            "NOT_FOUND", f"no decision about {machine!r} is kept, and no machine has this name{near}"
-        ) from None
+    except KeyError as error:
+        message = f"no decision about {machine!r} is kept, and no machine has this name{error.args[0]}"
+        raise WindwardError("NOT_FOUND", message) from None
     asked = amounts_in_words([amounts.get(name) for name in RESOURCES])
     rules = ", ".join(name for name in request if name not in (*RESOURCES, *_NO_RULES)) or "no rules"
     newest_id = entry.get(b"ids", b"").decode(errors="replace").partition("\n")[0]

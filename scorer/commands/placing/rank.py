@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.rpc.request import InvalidRequest, Request, read_request
-from schemas.values.near import did_you_mean
 from scorer.client import RankResult
 from scorer.commands.placing.ranked import explained_only, ranking
 from scorer.commands.shared import ask
@@ -81,9 +80,8 @@ def _explained(answer: RankResult, machine: str) -> RankResult:
     machine = "" if machine.lower() in ("true", "1") else machine
     try:
         return explained_only(answer, machine)
-    except KeyError:
-        there = [one.machine for one in answer.machines or ()]
-        raise SettingsError(f"explain: no machine {machine!r}{did_you_mean(machine, there)}") from None
+    except KeyError as error:
+        raise SettingsError(f"explain: no machine {machine!r}{error.args[0]}") from None
 
 
 def _of_file(settings: RankSettings, path: str, request: Request) -> RankResult:

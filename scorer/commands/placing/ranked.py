@@ -9,6 +9,7 @@ import msgspec
 
 from schemas.process.tables import Column, Screen, view
 from schemas.resources import RESOURCES
+from schemas.values.near import did_you_mean
 from schemas.values.numbers import amount, duration, number, size
 from scorer.client import Candidate, RankResult, UpdateResult, Verdict
 from scorer.commands.shared.show import age, ratio, resources
@@ -162,13 +163,13 @@ def ranking(answer: RankResult, screen: Screen | None = None) -> str:
 def explained_only(answer: RankResult, machine: str = "") -> RankResult:
     """Return the answer with the explanation of one machine, or of its candidates, only.
 
-    Raises KeyError for an unknown machine.
+    Raises KeyError for an unknown machine, with a hint.
     """
     everything = answer.machines or []
     wanted = {machine} if machine else {one.machine for one in answer.candidates}
     found = [one for one in everything if one.machine in wanted]
     if machine and not found:
-        raise KeyError(machine)
+        raise KeyError(did_you_mean(machine, [one.machine for one in everything]))
     return msgspec.structs.replace(answer, machines=found or everything[:1])
 
 
