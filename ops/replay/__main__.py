@@ -12,11 +12,10 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ops.record.entry import RecordingError
 from ops.record.folder import extent, is_recording
@@ -221,15 +220,11 @@ def _replay(
                     policy,
                     changer,
                     retry_minutes=round(settings.retry / 60),
-                    progress=partial(_show, bar, task, done, world.minutes),
+                    progress=lambda minute: bar.update(task, completed=done + minute / world.minutes),  # noqa: B023
                 )
                 done += 1
                 results.append(_result(outcome, policy))
     return results
-
-
-def _show(bar: Progress, task: TaskID, done: float, minutes: int, minute: int) -> None:
-    bar.update(task, completed=done + minute / minutes)
 
 
 def _changes(settings: ReplaySettings, profiles: Sequence[Profile]) -> tuple[list[Moving], list[int]]:

@@ -23,6 +23,7 @@ _SUM = struct.Struct("<IB")
 _HEAD = struct.Struct("<qqdIQIHHH")
 """Offset, that to resume from, time of the write, checksum of the vitals, sum and number of the facts, positions,
 hours, bytes of the id."""
+_NUMBERS = ("offset", "resume", "written_at", "vitals", "facts_sum", "facts_count")
 
 
 def checksum(value: bytes) -> int:
@@ -58,17 +59,7 @@ class Manifest:
 
     def encode(self) -> bytes:
         topic = self.topic_id.encode()
-        head = _HEAD.pack(
-            self.offset,
-            self.resume,
-            self.written_at,
-            self.vitals,
-            self.facts_sum,
-            self.facts_count,
-            S,
-            HOURS,
-            len(topic),
-        )
+        head = _HEAD.pack(*(getattr(self, name) for name in _NUMBERS), S, HOURS, len(topic))
         body = bytes([VERSION]) + head + topic + self.positions.tobytes() + self.hours.tobytes()
         return zlib.crc32(body).to_bytes(4, "little") + body
 
@@ -81,21 +72,12 @@ def decode_manifest(raw: bytes | None) -> Manifest | None:
     if total != zlib.crc32(raw[4:]) or version != VERSION:
         return None
     head = _HEAD.unpack_from(raw, _SUM.size)
-    offset, resume, written_at, vitals, facts_sum, facts_count, positions, hours, id_bytes = head
+    positions, hours, id_bytes = head[len(_NUMBERS) :]
     start = _SUM.size + _HEAD.size
     sums = np.frombuffer(raw, np.uint8, offset=start + id_bytes).tobytes()
     if (positions, hours) != (S, HOURS) or len(sums) != 4 * (S + HOURS):
         return None
     values = np.frombuffer(sums, "<u4").astype(np.uint32)
     topic_id = raw[start : start + id_bytes].decode(errors="replace")
-    return Manifest(
-        positions=values[:S].copy(),
-        hours=values[S:].copy(),
-        vitals=vitals,
-        facts_sum=facts_sum,
-        facts_count=facts_count,
-        topic_id=topic_id,
-        offset=offset,
-        resume=resume,
-        written_at=written_at,
-    )
+    numbers = dict(zip(_NUMBERS, head, strict=False))
+    return Manifest(positions=values[:S].copy(), hours=values[S:].copy(), topic_id=topic_id, **numbers)

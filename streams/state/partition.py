@@ -33,13 +33,12 @@ from streams.fold.batch import Arrived, Outcome, Refused, read_messages, to_batc
 from streams.fold.fact_changes import FactChanges
 from streams.fold.fold import DAY_S, fold, heard
 from streams.fold.instance_usage import Applied, InstanceUsage
-from streams.fold.lost_hours import LostHours
 from streams.fold.refusals import MEAN_MOST, no_room, refuse_excess, refuse_machines, refuse_names, refuse_readings
 from streams.fold.ring import HOURS, NO_SLOT, Ring, S
 from streams.fold.table import Table, Update, update_together
 from streams.state.clocks import Clocks
 from streams.state.manifest import Manifest
-from streams.state.resume import uncover
+from streams.state.resume import LostHours, uncover
 
 TAKEN_MOST = 100
 TAKEN_S = 900.0

@@ -6,7 +6,7 @@ read again from the start of its log. Samples set lost slots again; slots that w
 
     vitals    have the machine of each row: without them every slot and peak is lost, too
     slots     filled again as far as Kafka has the samples; the others stay uncovered
-    peaks     made again as far as Kafka has the samples (`streams.fold.lost_hours`); else known from a later time
+    peaks     made again as far as Kafka has the samples (`LostHours`); else known from a later time
     facts     read again from the log, and sent by the agents every few minutes
     usage     of instances: applied again as far as Kafka has the samples; ``since`` of each pair says from when
 """
@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from schemas.messages.sample import MachineFacts
 from schemas.tables.window_table import Header, TableError
 from schemas.values.read_json import read_or
+from streams.fold.batch import Batch
+from streams.fold.fold import fold
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.ring import HOURS, MINUTE_SLOTS, NO_SLOT, PEAKS, SLOTS, Ring, S
 from streams.state.checkpoint import blank_place, decode_vitals, restore_minutes, restore_place, restore_usage
@@ -142,3 +144,52 @@ def resume_usage(usage: InstanceUsage, value: bytes | None, total: int) -> Heade
         return restore_usage(usage, value)
     except TableError:
         return None
+
+
+class LostHours:
+    """Restores hours of the peaks whose stored value was lost, from the log, by a ring folded anew.
+
+    The minutes of a final hour have left the ring, or are about to. When their samples are read again, they are late or
+    change no slots. So the log is also folded into a second, empty ring, and at its end the lost hours are copied from
+    there. That ring costs as much memory as the partition, while the log is read.
+
+    When the worker ends meanwhile the hours stay lost: the peaks are then known from the time after them.
+    """
+
+    def __init__(self, places: set[int], ring: Ring, shift_minutes: int) -> None:
+        """Record which minutes ``ring`` has, and set its peaks to begin after the lost hours."""
+        used = len(ring)
+        self.places = sorted(places)
+        self._known = dict(zip(ring.machines, ring.first_minute[:used].tolist(), strict=True))
+        self._again = Ring()
+        newest, known = ring.peak_hour[:used], ring.first_minute[:used]
+        for place in self.places:
+            after = (newest - (newest - place) % HOURS + 1) * 60 - shift_minutes
+            known = np.where((newest > NO_SLOT) & (known != -NO_SLOT), np.maximum(known, after), known)
+        ring.first_minute[:used] = known
+
+    def fold(self, batch: Batch, shift_minutes: int) -> None:
+        """Fold samples of the log into the second ring."""
+        fold(self._again, batch, shift_minutes)
+
+    def restore(self, ring: Ring, shift_minutes: int) -> None:
+        """Copy the lost hours into ``ring``.
+
+        Where the log begins within a lost hour, the peaks are known from the log's first minute on. Where it begins
+        after the hour, they are known from the hour's end on.
+        """
+        again = self._again
+        machines = [machine for machine in ring.machines if machine in again.row and machine in self._known]
+        rows = np.array([ring.row[machine] for machine in machines], np.intp)
+        from_rows = np.array([again.row[machine] for machine in machines], np.intp)
+        known = np.array([self._known[machine] for machine in machines], np.int64)
+        newest, from_newest = ring.peak_hour[rows], again.peak_hour[from_rows]
+        told = again.first_minute[from_rows]
+        for place in self.places:
+            hour = newest - (newest - place) % HOURS
+            same = (hour == from_newest - (from_newest - place) % HOURS) & (newest > NO_SLOT)
+            peaks = again.peak[from_rows[same], :, place]
+            ring.peak[rows[same], :, place] = np.fmax(ring.peak[rows[same], :, place], peaks)
+            start = hour * 60 - shift_minutes
+            known = np.where(start < told, np.maximum(known, np.minimum(told, start + 60)), known)
+        ring.first_minute[rows] = np.minimum(ring.first_minute[rows], known)

@@ -1,1 +1,1 @@
-"""The stream app: Faust, Kafka's topics, the store in Redis, housekeeping."""
+"""The stream app: Faust, Kafka's topics, the store in Redis."""

@@ -57,7 +57,7 @@ import numpy as np
 from ops.replay.simulator.simulation import Outcome
 from ops.replay.simulator.true_fleet import HOT, Fleet
 from schemas.resources import CPU, MEMORY, NIC
-from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.arrays import Floats, Integers
 
 EMPTIED_EVERY_MINUTES = 360
 FURTHER = {"mem": MEMORY, "nic": NIC}
@@ -183,42 +183,25 @@ def emptied_share(fleet: Fleet, minute: int) -> float:
     machine on which it fits, and which is not hot with it. The count ends at the first machine with an instance that
     fits nowhere. So it is a lower bound, the same rule for every policy.
     """
-    room = _Room(fleet, minute)
-    emptied = 0
-    for row in np.argsort(room.workload.capacity[CPU] - room.free[CPU], kind="stable").tolist():
-        if not room.empty(row):
-            break
-        emptied += 1
-    return emptied / len(room.open)
-
-
-class _Room:
-    """The room of the machines in one minute, while some of them are emptied."""
-
-    def __init__(self, fleet: Fleet, minute: int) -> None:
-        self.workload = workload = fleet.workload
-        self.minute = minute
-        self.free: Floats = np.nan_to_num(workload.capacity, nan=np.inf)
-        """[R, M] The capacity less the requests."""
-        self.load: Floats = fleet.load[fleet.cpu][:, minute].copy()
-        self.open: Bools = np.ones(len(workload.machines), np.bool_)
-        self.on: dict[int, list[int]] = {}
-        for instance in fleet.running(minute).tolist():
-            row = int(fleet.machine_of[instance])
-            self.free[:, row] -= workload.asked[:, instance]
-            self.on.setdefault(row, []).append(instance)
-
-    def empty(self, row: int) -> bool:
-        """Close a machine and move its instances to open ones; False if one is left."""
-        workload, free, load = self.workload, self.free, self.load
-        self.open[row] = False
-        for instance in sorted(self.on.get(row, []), key=lambda k: -workload.asked[CPU, k]):
+    workload = fleet.workload
+    free: Floats = np.nan_to_num(workload.capacity, nan=np.inf)
+    """[R, M] The capacity less the requests."""
+    load, cores = fleet.load[fleet.cpu][:, minute].copy(), workload.capacity[CPU]
+    on: dict[int, list[int]] = {}
+    for instance in fleet.running(minute).tolist():
+        row = int(fleet.machine_of[instance])
+        free[:, row] -= workload.asked[:, instance]
+        on.setdefault(row, []).append(instance)
+    closed = np.zeros(len(workload.machines), np.bool_)
+    for emptied, row in enumerate(np.argsort(cores - free[CPU], kind="stable").tolist()):
+        closed[row] = True
+        for instance in sorted(on.get(row, []), key=lambda k: -workload.asked[CPU, k]):
             asked = workload.asked[:, instance]
-            usage = workload.usage.of(instance, CPU, self.minute, self.minute + 1)[0]
-            fits = self.open & (free >= asked[:, None]).all(axis=0) & (load + usage <= HOT * workload.capacity[CPU])
+            usage = workload.usage.of(instance, CPU, minute, minute + 1)[0]
+            fits = ~closed & (free >= asked[:, None]).all(axis=0) & (load + usage <= HOT * cores)
             if not fits.any():
-                return False
+                return emptied / len(closed)
             target = int(np.argmin(np.where(fits, free[CPU], np.inf)))
             free[:, target] -= asked
             load[target] += usage
-        return True
+    return 1.0
