@@ -20,7 +20,7 @@ import numpy as np
 
 from ops.record.entry import Decision, Entry, Facts, Gap, RecordingError
 from ops.record.folder import steps
-from ops.replay.recorded.usage import Filled, Stretch, Used, fill
+from ops.replay.recorded.usage import Stretch, Used, fill
 from ops.replay.workload import CELLS_MAX, MINUTE_S, Usage, Workload, WorkloadError
 from schemas.messages.operator import effective, stored_operator_facts
 from schemas.resources import CPU, RESOURCES
@@ -158,46 +158,6 @@ def fleet_of(facts: Mapping[str, Facts], operator: Mapping[str, bytes]) -> Recor
 
 
 @dataclass(frozen=True)
-class Missing:
-    """Data that the recording lacks, by kind: how much was filled in, and how much was left out."""
-
-    gaps: tuple[Gap, ...]
-    filled: Filled
-    never_ran: int
-    guessed_ends: int
-    unknown_machines: int
-    """Machines without a known number of cores: left out."""
-    moved: int
-    refused: int
-    """Instances that were refused in the recorded time."""
-    unrecorded_s: float
-    """The part of the requested time before the first or after the last entry, s."""
-
-    def lines(self, world: Workload) -> list[str]:
-        count, minutes = len(world.instances), world.minutes * len(world.machines)
-        filled = self.filled
-        said = [
-            (self.unrecorded_s >= MINUTE_S, f"{duration(self.unrecorded_s)} of the time asked for were not recorded"),
-            (filled.shared, f"{filled.shared} of {count} instances have no usage: a share of what their machine used"),
-            (filled.asked, f"{filled.asked} of {count} instances have no usage, nor their machine: what they ask for"),
-            (filled.held, f"{filled.held} minutes of instances without a report: the value before holds"),
-            (filled.unmeasured, f"{filled.unmeasured} of {minutes} minutes of machines without a sample: likewise"),
-            (self.guessed_ends, f"{self.guessed_ends} instances whose end was not recorded: when they were missed"),
-            (self.never_ran, f"{self.never_ran} reservations that were never confirmed: left out"),
-            (self.refused, f"{self.refused} instances were refused: left out, since their usage is unknown"),
-            (self.moved, f"{self.moved} instances were moved: placed once here"),
-            (self.unknown_machines, f"{self.unknown_machines} machines without a known number of cores: left out"),
-        ]
-        lines = [line for there, line in said if there]
-        return lines + [
-            f"gap: {gap.source}, {duration(gap.until - gap.since)}"
-            + (f", {gap.lost} messages" if gap.lost else "")
-            + f": {gap.why}"
-            for gap in self.gaps
-        ]
-
-
-@dataclass(frozen=True)
 class _Span:
     """The time of a recording that is replayed."""
 
@@ -230,24 +190,25 @@ class _Said:
         self.gaps: list[Gap] = []
         self.seen_s: list[float] = []
         self.refused = 0
-        for step in steps(span.folder, span.since_s, span.until_s):
-            self._take(step.entry, span)
+        for entry in (step.entry for step in steps(span.folder, span.since_s, span.until_s)):
+            if entry.at <= span.until_s:
+                self.lives.take(entry)
+                self.operator = self.operator if entry.operator is None else entry.operator
+            for name, one in entry.facts.items():
+                self.facts[name] = Facts(one.capacity or self.facts.get(name, Facts()).capacity, one.labels)
+            self.seen_s.append(entry.at)
+            self.gaps += [gap for gap in entry.gaps if gap.since < span.until_s and gap.until > span.since_s]
+            asked = [one for one in entry.decisions if span.since_s <= _time_of(one) < span.until_s]
+            self.refused += sum(map(_refused, asked))
         if not self.seen_s:
             raise span.error("nothing was recorded in the time asked for")
 
-    def _take(self, entry: Entry, span: _Span) -> None:
-        if entry.at <= span.until_s:
-            self.lives.take(entry)
-            self.operator = self.operator if entry.operator is None else entry.operator
-        for name, one in entry.facts.items():
-            self.facts[name] = Facts(one.capacity or self.facts.get(name, Facts()).capacity, one.labels)
-        self.seen_s.append(entry.at)
-        self.gaps += [gap for gap in entry.gaps if gap.since < span.until_s and gap.until > span.since_s]
-        self.refused += sum(_refused(one) for one in entry.decisions if span.since_s <= _time_of(one) < span.until_s)
 
+def read_recorded(folder: Path, since_s: float, until_s: float) -> tuple[Workload, list[str]]:
+    """Return the workload of a recording between two moments, and a line on each kind of data that is missing.
 
-def read_recorded(folder: Path, since_s: float, until_s: float) -> tuple[Workload, Missing]:
-    """Return the workload of a recording between two moments, and what is missing; raises WorkloadError."""
+    What is missing was filled in or left out. Raises WorkloadError.
+    """
     span = _Span(folder, since_s, until_s)
     try:
         return _read(span)
@@ -257,7 +218,7 @@ def read_recorded(folder: Path, since_s: float, until_s: float) -> tuple[Workloa
         raise span.error(f"a record of the ledger cannot be read: {error}") from None
 
 
-def _read(span: _Span) -> tuple[Workload, Missing]:
+def _read(span: _Span) -> tuple[Workload, list[str]]:
     said, minutes = _Said(span), span.minutes
     fleet = fleet_of(said.facts, said.operator)
     found = said.lives.between(span.origin_s, span.origin_s + minutes * MINUTE_S)
@@ -292,17 +253,26 @@ def _read(span: _Span) -> tuple[Workload, Missing]:
         system=filled.system,
         placed_on=np.array([where[0][1] for where in stretch.where], np.int64),
     )
-    missing = Missing(
-        gaps=tuple(said.gaps),
-        filled=filled,
-        never_ran=len(found) - len(ran),
-        guessed_ends=said.lives.guessed,
-        unknown_machines=fleet.unknown,
-        moved=sum(len(life.where) > 1 for life in ran),
-        refused=said.refused,
-        unrecorded_s=max(min(said.seen_s) - span.since_s, 0.0) + max(span.until_s - max(said.seen_s), 0.0),
-    )
-    return workload, missing
+    unrecorded_s = max(min(said.seen_s) - span.since_s, 0.0) + max(span.until_s - max(said.seen_s), 0.0)
+    count, moved, never_ran = len(ran), sum(len(life.where) > 1 for life in ran), len(found) - len(ran)
+    of_machines, guessed = minutes * len(fleet.names), said.lives.guessed
+    lacks = [
+        (unrecorded_s >= MINUTE_S, f"{duration(unrecorded_s)} of the time asked for were not recorded"),
+        (filled.shared, f"{filled.shared} of {count} instances have no usage: a share of what their machine used"),
+        (filled.asked, f"{filled.asked} of {count} instances have no usage, nor their machine: what they ask for"),
+        (filled.held, f"{filled.held} minutes of instances without a report: the value before holds"),
+        (filled.unmeasured, f"{filled.unmeasured} of {of_machines} minutes of machines without a sample: likewise"),
+        (guessed, f"{guessed} instances whose end was not recorded: when they were missed"),
+        (never_ran, f"{never_ran} reservations that were never confirmed: left out"),
+        (said.refused, f"{said.refused} instances were refused: left out, since their usage is unknown"),
+        (moved, f"{moved} instances were moved: placed once here"),
+        (fleet.unknown, f"{fleet.unknown} machines without a known number of cores: left out"),
+    ]
+    gaps = [
+        f"gap: {gap.source}, {duration(gap.until - gap.since)}{f', {gap.lost} messages' * bool(gap.lost)}: {gap.why}"
+        for gap in said.gaps
+    ]
+    return workload, [*(line for there, line in lacks if there), *gaps]
 
 
 def _that_ran(found: list[Life], fleet: RecordedFleet, span: _Span) -> list[Life]:
