@@ -169,10 +169,8 @@ class Parts:
         self.wire, self.latest, self.clock = Wire(self.arguments), Latest(), ServerClock()
         """The connection of the loop; where the newest snapshot is taken from; the time of the queries' server."""
         own = self.wire if self.same_server else Wire(self.ledger_arguments)
-        self.ledger, self.rules = (
-            self.ledger_on(own, settings.acknowledged_by),
-            OperatorRules(self.wire, settings.names),
-        )
+        self.ledger = self.ledger_on(own, settings.acknowledged_by)
+        self.rules = OperatorRules(self.wire, settings.names)
         self.current = Current(
             Follower(self.ledger), self.latest, profiles, metrics, self.same_server, self.clock, self.clock.on_ledger
         )

@@ -172,17 +172,9 @@ class Follower:
         gone = [one for one in before.values() if one.id not in now or now[one.id].generation != one.generation]
         lost = sorted(gone, key=lambda one: one.id)
         self.lost += len(lost)
-        log.error(
-            "scorer.ledger.tail_lost" if same_epoch else "scorer.ledger.begun_anew",
-            extra={
-                "values": {
-                    "change": self.change,
-                    "change_before": change_before,
-                    "lost": len(lost),
-                    "instances": ", ".join(f"{one.id} on {one.machine} {one.state}" for one in lost[:_NAMED_MAX]),
-                }
-            },
-        )
+        named = ", ".join(f"{one.id} on {one.machine} {one.state}" for one in lost[:_NAMED_MAX])
+        values = {"change": self.change, "change_before": change_before, "lost": len(lost), "instances": named}
+        log.error("scorer.ledger.tail_lost" if same_epoch else "scorer.ledger.begun_anew", extra={"values": values})
 
     def _start(
         self,

@@ -97,15 +97,9 @@ class UsageThreshold(Plugin):
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         rules = machines.rules
-        return bool(
-            any(self.thresholds.values())
-            or any(any(given.values()) for given in self.by_class.values())
-            or any(self.percentile_thresholds.values())
-            or any(self.prod_thresholds.values())
-            or rules.has_thresholds
-            or rules.has_prod_thresholds
-            or rules.has_percentile_thresholds
-        )
+        own = (self.thresholds, *self.by_class.values(), self.percentile_thresholds, self.prod_thresholds)
+        of_operators = rules.has_thresholds or rules.has_prod_thresholds or rules.has_percentile_thresholds
+        return of_operators or any(any(given.values()) for given in own)
 
     def compares(self) -> Sequence[tuple[str, str]]:
         alone = ", and nothing else of this filter" if self.instead else ""

@@ -94,10 +94,8 @@ def make_rows(
 
     ``residents``: for their instances and for their leavers the addresses, and [n + 1] where those of each begin.
     """
-    inputs, outputs = (
-        (each for pair in residents for each in pair),
-        (0 if one is None else address(one) for one in into),
-    )
+    inputs = (each for pair in residents for each in pair)
+    outputs = (0 if one is None else address(one) for one in into)
     _library.make_rows(
         address(making), machines.size, address(machines), address(places), *map(address, inputs), *outputs
     )
