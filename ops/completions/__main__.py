@@ -80,7 +80,8 @@ def command(name: str) -> Parser:
     parser.add_argument("-h", "--help", action="help", help="show this and exit")
     verbs = parser.add_subparsers(title="subcommands", metavar="WORD")
     for verb, cls in found.items():
-        put(verbs, verb, one(cls, f"windward {name} {verb}"), _about_of(cls))
+        summary = inspect.cleandoc(cls.__doc__ or "").partition("\n")[0].replace("``", "").rstrip(".")
+        put(verbs, verb, one(cls, f"windward {name} {verb}"), summary)
     return parser
 
 
@@ -145,10 +146,6 @@ def names_of(kind: str) -> dict[str, Any]:
 def put(below: Any, name: str, parser: Parser, about: str) -> None:
     below._name_parser_map[name] = parser
     below._choices_actions.append(below._ChoicesPseudoAction(name, (), about))
-
-
-def _about_of(cls: type) -> str:
-    return inspect.cleandoc(cls.__doc__ or "").partition("\n")[0].replace("``", "").rstrip(".")
 
 
 AGENT = "windward-agent"

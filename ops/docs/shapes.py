@@ -58,10 +58,6 @@ def by_promise(name: str, value: float) -> list[dict[str, Any]]:
     return [{"id": f"on-{name}", "machine": name, "cpu": 32 * value, "memory": 32e9, "limits": {"cpu": 48 * value}}]
 
 
-def _peak(name: str, value: float, _: Any) -> dict[str, Any]:
-    return machine(name, peak_today={"cpu": 32 * value, "memory": 4e10, "nic": 1e8}, peak_yesterday={})
-
-
 def _memory(name: str, value: float, _: Any) -> dict[str, Any]:
     return machine(name, memory=value)
 
@@ -81,7 +77,9 @@ SHAPES: dict[str, Along] = {
     "fits": _BY_CPU,
     "usage_threshold": Along("CPU in use, share of allocatable", by_cpu,
                              settings={"thresholds": {"cpu": 0.9, "memory": 0.95}}),
-    "daily_peak": Along("today's peak of CPU, share of allocatable", _peak, settings={"thresholds": {"cpu": 0.9}}),
+    "daily_peak": Along("today's peak of CPU, share of allocatable", lambda name, value, _: machine(
+        name, peak_today={"cpu": 32 * value, "memory": 4e10, "nic": 1e8}, peak_yesterday={}),
+        settings={"thresholds": {"cpu": 0.9}}),
     "memory_pressure": Along("memory in use, share of allocatable", _memory, request={"cpu": 1, "memory": "1G"}),
     "maxmemory": Along("maxmemory of its instances, share of allocatable", lambda name, value, _: machine(name),
                        request={"memory": "10G", "maxmemory": "10G"},

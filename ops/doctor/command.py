@@ -126,11 +126,6 @@ def report(found: list[Finding], width: int | None) -> str:
     return "\n".join([*lines, "", ", ".join(counted(counts[kind], kind) for kind in ("error", "warning", "note"))])
 
 
-def _of_info(info: Any) -> Any:
-    """Return the numbers and versions of INFO, without the counters of errors, whose names scripts can choose."""
-    return numbers_of(info, {"keys", "expires", *(name for name in info if not name.startswith("errorstat_"))})
-
-
 def _wrapped(head: str, text: str, width: int | None) -> list[str]:
     if width is None:
         return [head + text]
@@ -168,6 +163,10 @@ class Inspection:
         names = {*HealthResult.__struct_fields__, *Process.__struct_fields__} - {"page", "host"}
         processes = numbered(self.processes)
         health = [self.health[name] for name in sorted(self.health)]
+        redis_info = {  # without the counters of errors, whose names scripts can choose
+            own_words(area): numbers_of(info, {"keys", "expires", *(n for n in info if not n.startswith("errorstat_"))})
+            for area, info in self.redis_info.items()
+        }
         return {
             "report.txt": report(said, None) + "\n",
             "findings.json": as_json([dataclasses.asdict(one) for one in said]),
@@ -175,7 +174,7 @@ class Inspection:
             "versions.json": as_json(versions()),
             "processes.json": as_json({k: numbers_of(msgspec.to_builtins(one), names) for k, one in processes.items()}),
             "health.json": as_json([numbers_of(msgspec.to_builtins(one), names) for one in health]),
-            "redis.json": as_json({own_words(area): _of_info(info) for area, info in self.redis_info.items()}),
+            "redis.json": as_json(redis_info),
             **pages_of(self.processes, names),
             **logs_of(self._settings.log_dir),
         }

@@ -35,7 +35,10 @@ def families(
     """Return every family of the fleet; ``tell`` is called with why the probe could not be ranked, or ""."""
     with np.errstate(divide="ignore", invalid="ignore"):
         yield _states(state)
-        yield _last_samples(state)
+        name = "windward_fleet_last_sample_timestamp_seconds"
+        seen = Family(name, "Event time of each machine's newest sample, over all machines.", "summary")
+        _add_quantiles(seen, np.sort(state.snapshot.seen_at[state.snapshot.has_data]))
+        yield seen
         yield from _load(state, settings)
         yield from _soon_hot(state, settings.soon_hot_limit)
         yield from _promises(state)
@@ -61,16 +64,6 @@ def _states(state: State) -> Family:
     return lines(
         "windward_fleet_machines", about, [(int(which.sum()), {"state": name}) for name, which in states.items()]
     )
-
-
-def _last_samples(state: State) -> Family:
-    family = Family(
-        "windward_fleet_last_sample_timestamp_seconds",
-        "Event time of each machine's newest sample, over all machines.",
-        "summary",
-    )
-    _add_quantiles(family, np.sort(state.snapshot.seen_at[state.snapshot.has_data]))
-    return family
 
 
 def _most(state: State) -> Bools:

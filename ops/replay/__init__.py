@@ -1,6 +1,6 @@
 """The replay lab: it compares profiles on the same instances, in simulated time, without a server.
 
-    __main__       the command; settings its settings
+    __main__       the command and its settings
     workload       instances and a fleet: what every source becomes
     traces/        converters from public load traces
     worlds/        workloads of any size from a trace or a file: fleet, arrivals, lives, loads scaled; batch beside them

@@ -222,18 +222,25 @@ def _read(span: _Span) -> tuple[Workload, list[str]]:
     said, minutes = _Said(span), span.minutes
     fleet = fleet_of(said.facts, said.operator)
     found = said.lives.between(span.origin_s, span.origin_s + minutes * MINUTE_S)
-    ran = _that_ran(found, fleet, span)
+    ran = [life for life in found if life.ran]
+    if not fleet.names or not ran:
+        what = "machines with a known number of cores" if not fleet.names else "instances that ran"
+        raise span.error(f"there are no {what} in the time asked for")
     stretch = _stretch(ran, fleet, span)
     if max(stretch.cells, len(fleet.names) * minutes) > CELLS_MAX:
         raise span.error(f"{minutes} minutes of so many instances are too many: ask for a shorter time")
     used = _used(ran, stretch, fleet, span)
-    asked = np.array([[amount or 0.0 for amount in _amounts(life)] for life in ran]).T
+    asked = np.zeros((len(RESOURCES), len(ran)))
+    for number, life in enumerate(ran):
+        asked[: len(life.record.amounts), number] = [amount or 0.0 for amount in life.record.amounts]
     if not (np.isfinite(asked) & (asked >= 0)).all():
         raise span.error("an instance asks for an amount that is none")
     reported = [bool(np.isfinite(u).any() or np.isfinite(m).any()) for u, m in zip(used.usage, used.load, strict=True)]
     measured: Bools = np.isfinite(fleet.capacity).all(axis=1) & np.array(reported)
     measured[CPU] = True
     filled = fill(used.usage[measured], used.load[measured], asked[measured], stretch)
+    values = np.full((len(RESOURCES), stretch.cells), np.nan, np.float32)
+    values[measured] = filled.usage
     names = named(ran)
     pairs = zip(ran, names, strict=True)
     workload = Workload(
@@ -244,7 +251,7 @@ def _read(span: _Span) -> tuple[Workload, list[str]]:
         asked=asked,
         start=stretch.start,
         life=np.maximum(stretch.length, 1),
-        usage=_as_usage(filled.usage, measured, stretch),
+        usage=Usage.plain(values, stretch.base, stretch.length, -stretch.start % stretch.length),
         minutes=minutes,
         fill_minutes=FILL_MINUTES if minutes >= 3 * FILL_MINUTES else 0,
         origin_s=span.origin_s,
@@ -273,15 +280,6 @@ def _read(span: _Span) -> tuple[Workload, list[str]]:
         for gap in said.gaps
     ]
     return workload, [*(line for there, line in lacks if there), *gaps]
-
-
-def _that_ran(found: list[Life], fleet: RecordedFleet, span: _Span) -> list[Life]:
-    """Return the lives that were confirmed; raises WorkloadError where none can be replayed."""
-    ran = [life for life in found if life.ran]
-    if not fleet.names or not ran:
-        what = "machines with a known number of cores" if not fleet.names else "instances that ran"
-        raise span.error(f"there are no {what} in the time asked for")
-    return ran
 
 
 class _Answer(msgspec.Struct):
@@ -319,13 +317,3 @@ def _used(ran: list[Life], stretch: Stretch, fleet: RecordedFleet, span: _Span) 
         used.put_usage(step.usage, {row: lives_of.get(step.pairs[row], ()) for row in rows})
         used.put_load(step.load, np.array([fleet.row(name) for name in step.machines], np.int64))
     return used
-
-
-def _amounts(life: Life) -> tuple[float | None, ...]:
-    return (*life.record.amounts, *[None] * (len(RESOURCES) - len(life.record.amounts)))
-
-
-def _as_usage(usage: Floats, measured: Bools, stretch: Stretch) -> Usage:
-    values = np.full((len(RESOURCES), stretch.cells), np.nan, np.float32)
-    values[measured] = usage
-    return Usage.plain(values, stretch.base, stretch.length, -stretch.start % stretch.length)

@@ -130,11 +130,12 @@ def compare(results: Sequence[Result], baseline: str, stage: str = "steady", fam
         mine = [one for one in chosen if one.policy == policy]
         paired = [(one, base[one.family, one.seed]) for one in mine if (one.family, one.seed) in base]
         offset = max(one.resolution for one in mine)
+        shared = [name for name in mine[0].stages[stage] if all(name in one.stages[stage] for one in mine)]
         rows.append(
             Row(
                 policy,
                 mine[0].reference,
-                _means([one.stages[stage] for one in mine]),
+                {name: fmean(one.stages[stage][name] for one in mine) for name in shared},
                 {
                     name: ratio_of([(a.stages[stage][name], b.stages[stage][name]) for a, b in paired], offset)
                     for name in (*RATIOS, *MEMORY_RATIOS, *NIC_RATIOS, *CLASS_RATIOS)
@@ -146,11 +147,6 @@ def compare(results: Sequence[Result], baseline: str, stage: str = "steady", fam
     return rows
 
 
-def _means(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    shared = [name for name in figures[0] if all(name in each for each in figures)]
-    return {name: fmean(each[name] for each in figures) for name in shared}
-
-
 def as_json(results: Sequence[Result], baseline: str) -> dict[str, Any]:
     """Return all results as data for JSON: each world, and the comparison by family and stage."""
     families = list(dict.fromkeys(one.family for one in results))
@@ -160,16 +156,15 @@ def as_json(results: Sequence[Result], baseline: str) -> dict[str, Any]:
         "worlds": [{key: said for key, said in asdict(one).items() if said is not None} for one in results],
         "comparison": {
             stage: {
-                family or "all": [_row(row) for row in compare(results, baseline, stage, family)]
+                family or "all": [
+                    {key: said for key, said in dataclasses.asdict(row).items() if key != "worlds"}
+                    for row in compare(results, baseline, stage, family)
+                ]
                 for family in ("", *families)
             }
             for stage in stages
         },
     }
-
-
-def _row(row: Row) -> dict[str, Any]:
-    return {key: said for key, said in dataclasses.asdict(row).items() if key != "worlds"}
 
 
 _NEEDED = (*RATIOS, "refused_first")

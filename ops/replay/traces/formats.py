@@ -160,23 +160,22 @@ def _known(sizes: NDArray[np.float64]) -> NDArray[np.float64] | None:
 def read_trace(path: Path) -> Trace:
     """Return the trace in a file of any of these formats; raises WorkloadError."""
     try:
-        return checked(_converted(path), path.name)
+        if path.name.endswith(".npz"):
+            columns = read_arrays(path)
+            if "days" in columns and any(name.startswith("cpu_") for name in columns):
+                found = planetlab(columns, path.name)
+            elif "machines" in columns and "columns" in columns:
+                found = smd(columns, path.name)
+            else:
+                found = recorded(path)
+        else:
+            table = read_table(path)
+            found = nab(table) if table.header == NAB_HEADER else recorded(path)
+        return checked(found, path.name)
     except WorkloadError:
         raise
     except (TypeError, ValueError, IndexError) as error:
         raise WorkloadError(shortened(f"{path.name}: {error}")) from None
-
-
-def _converted(path: Path) -> Trace:
-    if path.name.endswith(".npz"):
-        columns = read_arrays(path)
-        if "days" in columns and any(name.startswith("cpu_") for name in columns):
-            return planetlab(columns, path.name)
-        if "machines" in columns and "columns" in columns:
-            return smd(columns, path.name)
-        return recorded(path)
-    table = read_table(path)
-    return nab(table) if table.header == NAB_HEADER else recorded(path)
 
 
 def openb(table: Table) -> Lives:

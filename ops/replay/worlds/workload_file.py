@@ -43,7 +43,7 @@ from ops.replay.traces.trace import filled
 from ops.replay.workload import CELLS_MAX, MINUTE_S, ORIGIN_S, Usage, Workload, WorkloadError, row_of
 from ops.replay.worlds.minutes import minute_readings
 from schemas.resources import CPU, MEMORY, PRIORITY_CLASSES, RESOURCES
-from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.arrays import Bools, Floats
 
 Where = Callable[[str, int], str]
 """Returns the place of a value as text, from its column and its position there."""
@@ -148,24 +148,19 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], source: str) -> None:
 
 def check_columns(arrays: Mapping[str, NDArray[Any]], where: Where) -> None:
     """Refuse duplicate names, and values that are not numbers or out of bounds. Raises WorkloadError."""
-    for name in ("machine", "instance"):
-        _check_names(arrays[name], name, where)
+    for column in ("machine", "instance"):
+        seen: set[str] = set()
+        for position, name in enumerate(map(str, arrays[column])):
+            if not name or name in seen:
+                problem = f"{name!r} is there twice" if name else "expected a name"
+                raise WorkloadError(f"{where(column, position)}: {problem}")
+            seen.add(name)
     for name, numbers in NUMBERS.items():
         if name in arrays:
             _check_numbers(np.asarray(arrays[name], np.float64), name, numbers, where)
     early = np.asarray(arrays["end_s"], np.float64) <= np.asarray(arrays["start_s"], np.float64)
     if early.any():
-        raise WorkloadError(f"{where('end_s', _first(early))}: the instance ends before it starts")
-
-
-def _check_names(names: NDArray[Any], column: str, where: Where) -> None:
-    seen: set[str] = set()
-    for position, name in enumerate(map(str, names)):
-        if not name:
-            raise WorkloadError(f"{where(column, position)}: expected a name")
-        if name in seen:
-            raise WorkloadError(f"{where(column, position)}: {name!r} is there twice")
-        seen.add(name)
+        raise WorkloadError(f"{where('end_s', row_of(early, 0))}: the instance ends before it starts")
 
 
 def _check_numbers(values: Floats, name: str, numbers: _Numbers, where: Where) -> None:
@@ -173,15 +168,11 @@ def _check_numbers(values: Floats, name: str, numbers: _Numbers, where: Where) -
         good = values > 0 if numbers.expected == "above 0" else values >= numbers.least
         wrong = ~(good & (values <= numbers.most)) & ~(np.isnan(values) & numbers.may_miss)
     if wrong.any():
-        at = _first(wrong)
+        at = row_of(wrong, 0)
         expected = f"expected a number {numbers.expected}".rstrip()
         if abs(values[at]) > numbers.most:
             expected = f"expected a number of at most {numbers.most:g}"
         raise WorkloadError(f"{where(name, at)}: {expected}, got {values[at]:g}")
-
-
-def _first(wrong: Bools) -> int:
-    return int(np.flatnonzero(wrong)[0])
 
 
 def labels_of(arrays: Mapping[str, NDArray[Any]], name: str, where: Where) -> list[dict[str, str]]:
@@ -242,7 +233,11 @@ def build(arrays: Mapping[str, NDArray[Any]], source: str, where: Where | None =
     starts_s = np.asarray(arrays["ts"] if "ts" in arrays else arrays["slot_s"], np.float64)
     begin_s, cell_s = _cells(starts_s, source)
     machines, instances = arrays["machine"], arrays["instance"]
-    minutes = _minutes(len(starts_s), cell_s, max(len(machines), len(instances)), source)
+    minutes, rows = int(len(starts_s) * cell_s / MINUTE_S), max(len(machines), len(instances))
+    if not minutes:
+        raise WorkloadError(f"{source}: ts: {len(starts_s)} cells of {cell_s:g} s are less than a minute")
+    if minutes * rows > CELLS_MAX:
+        raise WorkloadError(f"{source}: ts: {minutes:,} minutes of {rows:,} rows are too many: at most {CELLS_MAX:,}")
     start_s = np.asarray(arrays["start_s"], np.float64) - begin_s
     end_s = np.nan_to_num(np.asarray(arrays["end_s"], np.float64), nan=NEVER_S) - begin_s
     capacity = np.full((len(RESOURCES), len(machines)), np.nan)
@@ -297,16 +292,6 @@ def _cells(starts_s: Floats, source: str) -> tuple[float, float]:
     if uneven.any():
         raise WorkloadError(f"{source}: ts, row {row_of(uneven) + 1}: the times are not evenly spaced")
     return float(starts_s[0]), float(steps_s[0])
-
-
-def _minutes(cells: int, cell_s: float, rows: int, source: str) -> int:
-    """Return the length of a workload; ``rows``: its instances or its machines, whichever are more."""
-    minutes = int(cells * cell_s / MINUTE_S)
-    if not minutes:
-        raise WorkloadError(f"{source}: ts: {cells} cells of {cell_s:g} s are less than a minute")
-    if minutes * rows > CELLS_MAX:
-        raise WorkloadError(f"{source}: ts: {minutes:,} minutes of {rows:,} rows are too many: at most {CELLS_MAX:,}")
-    return minutes
 
 
 def _usage(arrays: Mapping[str, NDArray[Any]], source: str, cell_s: float, capacity: Floats, order: Any) -> Usage:
@@ -378,8 +363,11 @@ def read_folder(path: Path) -> tuple[dict[str, NDArray[Any]], Where]:
     if (cells.max() + 1) * len(number_of) > CELLS_MAX:
         raise WorkloadError(f"{table}: ts: steps of {cell_s:g} s over {np.ptp(times_s):g} s are too many")
     arrays["ts"] = times_s.min() + np.arange(cells.max() + 1) * cell_s
-    again = _second_in_cell(rows, cells)
-    if again is not None:
+    both = rows * (cells.max() + 1) + cells
+    order = np.argsort(both, kind="stable")
+    repeated = order[1:][np.diff(both[order]) == 0]  # only one line of an instance and a cell could be used
+    if repeated.size:
+        again = int(repeated.min())
         raise WorkloadError(
             f"{table}: ts, row {again + 2}: {names[again]!r} has a line in this cell of {cell_s:g} s already"
         )
@@ -399,14 +387,6 @@ def _refuse(wrong: Bools, column: str, expected: str, values: Floats) -> None:
     if wrong.any():
         row = row_of(wrong, first=2)
         raise WorkloadError(f"{column}, row {row}: {expected}, got {values[row - 2]:.10g}")
-
-
-def _second_in_cell(rows: Integers, cells: Integers) -> int | None:
-    """Return the first line that repeats an instance and a cell: only one of such lines could be used."""
-    both = rows * (cells.max() + 1) + cells
-    order = np.argsort(both, kind="stable")
-    again = order[1:][np.diff(both[order]) == 0]
-    return int(again.min()) if again.size else None
 
 
 def _path(folder: Path, name: str) -> Path:
