@@ -41,10 +41,8 @@ def build(settings: ExporterSettings, _environ: Mapping[str, str]) -> Process:
     page = page_of(settings.metrics_host, settings.metrics_port, tls=bool(settings.metrics_tls_cert_file))
     first = {"page": f"{page}/metrics", "prefix": settings.names.prefix}
     ready = while_accepting(server, always_ready)  # whether Redis can be read: its page says that
-    found = Process(work=Stop.wait, page=page, ready=ready, read_again=read_again, first=first)
-    for close in (reader.close, server.stop):
-        found.closing.callback(close)
-    return found
+    close = (reader.close, server.stop)
+    return Process(work=Stop.wait, page=page, ready=ready, read_again=read_again, first=first, close=close)
 
 
 GZIP_LEVEL = 1

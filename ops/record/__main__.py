@@ -82,10 +82,8 @@ def build(settings: RecordSettings, _environ: Mapping[str, str]) -> Process:
         write_s=settings.write_s,
     )
     first = {"folder": str(settings.record_dir), "prefix": settings.names.prefix, "goes_on": last is not None}
-    found = Process(work=recorder.run, registry=metrics.registry, ready=recorder.ready, first=first)
-    for each in (wire, ledger_wire, windows or wire):
-        found.closing.callback(each.close)
-    return found
+    close = [each.close for each in (wire, ledger_wire, windows or wire)]
+    return Process(work=recorder.run, registry=metrics.registry, ready=recorder.ready, first=first, close=close)
 
 
 main = command("record", SETTINGS, build)

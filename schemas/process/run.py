@@ -6,7 +6,7 @@ The agent, the bridge and the simulated fleet have no Redis, and the stream app 
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,8 +26,8 @@ class Process:
 
     work: Callable[[Stop], object]
     """Runs until the event is set."""
-    closing: ExitStack = field(default_factory=ExitStack)
-    """Closes the parts that were built, in reverse order."""
+    close: Sequence[Callable[[], object]] = ()
+    """What closes the parts that were built, in the order of their making: called in reverse."""
     registry: CollectorRegistry | None = None
     """The metrics of its pages; None: it serves pages of its own, at ``page``."""
     page: str = ""
@@ -65,7 +65,9 @@ def run(name: str, kind: type[Any], build: Build, argv: list[str], environ: Mapp
     page = process.page or page_of(host, port)
     named = {"name": process.name} if process.name else {}
     about: dict[str, Any] = {"name": process.name, "ready": process.ready}
-    with ExitStack() as last, process.closing:
+    with ExitStack() as last, ExitStack() as closing:
+        for each in process.close:
+            closing.callback(each)
         if process.registry is not None and port:
             pages = serve_pages(process.registry, host, port, process.ready, fleet=settings.prefix)
             last.callback(pages.stop)

@@ -38,11 +38,7 @@ def process(settings: PlannerSettings, _environ: Mapping[str, str]) -> Process:
         if proposer is not None:
             proposer.profile = balanced(profiles.choose(), settings)
 
-    found = parts.process(follow)
-    found.closing.callback(queue_wire.close)
-    if proposer is not None:
-        found.closing.callback(proposer.stop)
-    return found
+    return parts.process(follow, (queue_wire.close, *([] if proposer is None else [proposer.stop])))
 
 
 main = command("planner", SETTINGS, process)

@@ -203,7 +203,9 @@ class Parts:
         self.wire.close()
         self.ledger.wire.close()
 
-    def process(self, follow: Callable[[Profiles], object] = lambda _: None) -> Process:
+    def process(
+        self, follow: Callable[[Profiles], object] = lambda _: None, close: Sequence[Callable[[], object]] = ()
+    ) -> Process:
         """Return the process; ``follow``: takes reloaded profiles, or refuses them by an exception."""
         settings, current = self.settings, self.current
 
@@ -217,11 +219,9 @@ class Parts:
             return current.ready, {"name": settings.holder, **known, "profiles": current.profiles.digest}
 
         beats = Wire(self.arguments)
-        found = Process(
+        return Process(
             work=self.run, registry=self._metrics.registry, ready=state, name=settings.holder,
             read_again=read_profiles, first={"profile": settings.profile, "prefix": settings.names.prefix},
             presence=partial(Heartbeat, beats, self._metrics, settings, self.clock),
+            close=(self.close, beats.close, *close),
         )  # fmt: skip
-        found.closing.callback(self.close)
-        found.closing.callback(beats.close)
-        return found

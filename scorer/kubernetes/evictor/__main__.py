@@ -68,10 +68,8 @@ def build(settings: EvictorSettings, environ: Mapping[str, str]) -> Process:
         return not evictor.trouble, seen | ({"error": evictor.trouble} if evictor.trouble else {})
 
     first = {"cluster": settings.kubernetes, "apply": settings.apply}
-    found = Process(work=work, registry=metrics.registry, ready=state, first=first)
-    for close in (wire.close, scorer.close):
-        found.closing.callback(close)
-    return found
+    close = (wire.close, scorer.close)
+    return Process(work=work, registry=metrics.registry, ready=state, first=first, close=close)
 
 
 main = command("evictor", SETTINGS, build)

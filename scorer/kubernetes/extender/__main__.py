@@ -179,8 +179,8 @@ def build(settings: ExtenderSettings, environ: Mapping[str, str]) -> Process:
         )  # fmt: skip
         closing.callback(server.stop)
         first = {"mode": settings.mode, "host": settings.listen_host, "port": server.port, "tls": context is not None}
-        ready = while_accepting(server, state)
-        return Process(work=Stop.wait, closing=closing.pop_all(), registry=metrics.registry, ready=ready, first=first)
+        ready, close = while_accepting(server, state), [closing.pop_all().close]
+        return Process(work=Stop.wait, registry=metrics.registry, ready=ready, first=first, close=close)
 
 
 main = command("extender", SETTINGS, build)

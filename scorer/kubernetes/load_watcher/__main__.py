@@ -70,10 +70,8 @@ def build(settings: LoadWatcherSettings, _environ: Mapping[str, str]) -> Process
     watcher.refresh()
     page = page_of(settings.metrics_host, server.port)
     first = {"page": f"{page}/watcher", "window_s": settings.window}
-    found = Process(work=work, page=page, ready=while_accepting(server, watcher.ready), first=first)
-    for close in (loader.close, server.stop):
-        found.closing.callback(close)
-    return found
+    ready, close = while_accepting(server, watcher.ready), (loader.close, server.stop)
+    return Process(work=work, page=page, ready=ready, first=first, close=close)
 
 
 main = command("load-watcher", SETTINGS, build, event="watcher")

@@ -69,10 +69,8 @@ def build(settings: PodsSettings, environ: Mapping[str, str]) -> Process:
         )
 
     first = {"cluster": settings.kubernetes}
-    found = Process(work=work, registry=metrics.registry, ready=state, name=settings.holder, first=first)
-    for close in (nodes.close, wire.close, watcher.stop):
-        found.closing.callback(close)
-    return found
+    name, close = settings.holder, (nodes.close, wire.close, watcher.stop)
+    return Process(work=work, registry=metrics.registry, ready=state, name=name, first=first, close=close)
 
 
 main = command("pods", SETTINGS, build)

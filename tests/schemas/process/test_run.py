@@ -47,13 +47,11 @@ def test_a_process_begins_works_and_ends(valkey, capsys):
             os.kill(os.getpid(), signal.SIGTERM)
             seen.append(stop.wait(10))
 
-        found = Process(
+        return Process(
             work=work, registry=registry, ready=lambda: (True, {}), name="one", first={"x": 1},
             read_again=lambda: seen.append("again"), presence=partial(Presence, tell_clock=clock.append),
+            close=(lambda: seen.append("closed last"), lambda: seen.append("closed first")),
         )  # fmt: skip
-        found.closing.callback(seen.append, "closed last")
-        found.closing.callback(seen.append, "closed first")
-        return found
 
     argv = ["--redis-url", valkey.url, "--prefix", names.prefix, "--metrics-port", str(port)]
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
@@ -77,9 +75,7 @@ def test_what_was_built_is_closed_where_the_work_fails(valkey):
         def work(_stop):
             raise RuntimeError("broken")
 
-        found = Process(work=work)
-        found.closing.callback(closed.append, "closed")
-        return found
+        return Process(work=work, close=(lambda: closed.append("closed"),))
 
     with pytest.raises(RuntimeError, match="broken"):
         run("evictor", Settings, build, ["--redis-url", valkey.url, "--prefix", "try-fail"], {})
