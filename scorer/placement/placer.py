@@ -240,15 +240,14 @@ class Placing:
         inputs: Inputs,
         *,
         digests: Sequence[str] = (),
-        kinds: Sequence[int] = (),
         calls: Sequence[Call] = (),
         deadline: float = 0.0,
     ) -> Steps[Placement]:
         """Reserve a machine for each request, in steps of about `STEP_S`; each step uses the present inputs.
 
-        Each request has an id and stands for one instance. ``digests``, ``kinds``, ``calls``: by position, or empty.
-        Only the script decides on an id that is live or has ended: it knows what the query did before, and the
-        server's time.
+        Each request has an id and stands for one instance. ``digests``, ``calls``: by position, or empty. Requests of
+        one digest are of one kind. Only the script decides on an id that is live or has ended: it knows what the query
+        did before, and the server's time.
 
         Raises IdTaken, Conflict, Late, NotAcknowledged, InvalidRequest.
         """
@@ -258,7 +257,7 @@ class Placing:
             list(requests),
             [None] * len(requests),
             digests or [request_digest(request) for request in requests],
-            kinds or kinds_of(requests),
+            [0] * len(requests) if len({*digests}) == 1 else kinds_of(requests),
             calls or [NO_QUERY] * len(requests),
             deadline,
         )

@@ -310,7 +310,6 @@ class Placements:
         check_looked_at(requests, profile)
         placement = yield from self._placing.steps(
             _at_once(requests), partial(self._current.ranking, profile), digests=batch.digests,
-            kinds=() if "instances" in params else [0] * len(requests),
             calls=[self._current.call(query)] * len(batch.requests), deadline=query.deadline,
         )  # fmt: skip
         if placement.lost:
