@@ -108,8 +108,8 @@ use = "fits"
 [[scores]]
 use = "least_allocated"
 """
-PART = effort(6, 60)
-"""Calls between two looks at memory."""
+PART = 6
+"""Calls between two looks at memory: each has the collector look at all of it."""
 LEFT_MAX = 2_000.0
 """Bytes that a call may leave. What-ifs whose patches did not end left 3,500 to 235,000, at ten machines."""
 
