@@ -29,7 +29,7 @@ point groups ``windward.filters`` and ``windward.scores``. A complete one:
             return np.clip(100.0 * (1.0 - machines.count / self.full), 0.0, 100.0)
 
 Optional members, each with a default (see `Filter` and `Score`): ``wanted`` (False: skipped, costs nothing), ``detail``
-(the numbers behind one machine's verdict), ``reasons`` (refusals by reason). `scorer.ranking.machines.machines` lists
+(the numbers behind one machine's verdict), ``reasons`` (refusals by reason). `scorer.ranking.machines` lists
 the columns that `Machines` has; nothing is kept between two decisions.
 
 ``momentary = True`` says that a filter refuses for a state that passes (a cordon, a high load): new instances are kept
@@ -58,7 +58,7 @@ and ``in_role`` count instances with a port, or with a role in a cluster.
 
 from schemas.rpc.request import Request
 from scorer.ledger.record.limits import Limit, in_role, on_port, total
-from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines import Machines
 from scorer.ranking.profiles.plugins import Filter, PluginError, Score, filters, scores
 from scorer.snapshot.arrays import Bools, Floats
 

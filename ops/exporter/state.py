@@ -17,7 +17,7 @@ from scorer.ledger.record.transition import UnknownFormat
 from scorer.live.live_fleet import LiveFleet
 from scorer.ranking.filters.fresh import Fresh
 from scorer.ranking.inputs import ClassSums, RankingInputs, Tables, class_sums, machines_of
-from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines import Machines
 from scorer.ranking.profiles.profile import PlacedFilter, Profile
 from scorer.ranking.rank import allowed
 from scorer.settings import LedgerSettings

@@ -25,7 +25,7 @@ from scorer.ledger.record.facets import Avoids, Facet
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.formulas.topology import counted_for_skew
-from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines import Machines
 from scorer.snapshot.arrays import Bools
 
 WHY = ("rule", "failover", "left", "relabel")

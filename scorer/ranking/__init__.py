@@ -10,7 +10,7 @@ calibration  how often what a score predicts comes true
 filters/     which machines may take the request
 scores/      how good each is
 profiles/    which filters and scores run together
-machines/    all machines as a decision sees them: rows, what-ifs, columns
+machines     all machines as a decision sees them: rows, what-ifs, columns
 kernel/      the compiled part: how rows are made, and the loops over them
 estimates/   expected use: stated, learned or measured
 formulas/    what several plugins compute

@@ -20,7 +20,7 @@ from scorer.ranking.estimates.measured_use import SIZE
 from scorer.ranking.formulas.selectors import parse_selector
 from scorer.ranking.inputs import quiet
 from scorer.ranking.kernel.layout import CODE
-from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines import Machines
 from scorer.ranking.profiles import plugins
 from scorer.ranking.rank import Ranking, Verdict
 from scorer.ranking.scores.apart import Apart

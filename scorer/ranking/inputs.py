@@ -20,7 +20,7 @@ from scorer.ledger.view.residents import Residents
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.filters.fits import Fits
-from scorer.ranking.machines.machines import NOTHING, Basis, Machines, Model, Table, WhatIf
+from scorer.ranking.machines import NOTHING, Basis, Machines, Model, Table, WhatIf
 from scorer.ranking.profiles.profile import LoadModel, Profile
 from scorer.ranking.staleness import is_silent
 from scorer.snapshot.arrays import Bools, Floats

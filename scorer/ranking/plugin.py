@@ -18,7 +18,7 @@ from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
 from schemas.values.numbers import finite
 from scorer.ranking.kernel.layout import NONE, PLAIN, STATISTICS
-from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines import Machines
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.rules import MachineRules
 

@@ -15,7 +15,7 @@ from scorer.ranking.inputs import RankingInputs, Seen, quiet
 from scorer.ranking.kernel import binding
 from scorer.ranking.kernel.binding import TIE, Models, Uses, best_among, explain, explain_all
 from scorer.ranking.kernel.layout import CODE, FOREIGN, OF_MEANS
-from scorer.ranking.machines.machines import Machines, Table, WhatIf
+from scorer.ranking.machines import Machines, Table, WhatIf
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile import Compiled, PlacedFilter, Profile, WeightedScore, with_rules
 from scorer.snapshot.arrays import Bools, Floats, Integers

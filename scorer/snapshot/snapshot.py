@@ -2,7 +2,7 @@
 
 It is built every few tens of milliseconds (`scorer.snapshot.builder`). A column is made when it is first read, joined
 from the windows of all partitions. Decisions read rows, not columns; the rows are updated from the changes of a
-snapshot (`scorer.ranking.machines.machines`). Letters as in `schemas.tables.window_table`: W windows, R resources, Q
+snapshot (`scorer.ranking.machines`). Letters as in `schemas.tables.window_table`: W windows, R resources, Q
 percentiles, M machines.
 
 During an upgrade workers with different settings may run. So each table's windows are joined by length, and its
@@ -293,7 +293,7 @@ class Snapshot:
     def changed_since(self, other: Snapshot) -> Integers | None:
         """Return the rows that differ from those of ``other``, ascending; None when the shapes differ.
 
-        Cordons of a what-if are patches beside the rows (`scorer.ranking.machines.machines`), and no difference.
+        Cordons of a what-if are patches beside the rows (`scorer.ranking.machines`), and no difference.
         """
         if self.shape != other.shape:
             return None

@@ -2,7 +2,7 @@
 
 `LedgerView.apply` costs a few microseconds whatever the ledger's size: it writes the record and notes the change.
 Nothing here depends on a roster, and reading changes nothing. The rows of machines follow the noted changes
-(`scorer.ranking.machines.machines`); proposed placements are kept apart, in an overlay (`scorer.ledger.view.overlay`).
+(`scorer.ranking.machines`); proposed placements are kept apart, in an overlay (`scorer.ledger.view.overlay`).
 
 Chosen: the view notes (machine, slot) of every change. Rejected: sums inside the view, for the roster a reader gave
 last. Reading would change the view, and each reader would have to know which roster the columns were for.

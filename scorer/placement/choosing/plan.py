@@ -100,7 +100,7 @@ def plan_steps(
         raise InvalidRequest(f"machines_min: {wanted.machines_min} is more than machines_max {wanted.machines_max}")
     first = ranked(wanted, inputs, len(requests)) if explained or inputs.profile.survive else None
     at = inputs.ledger.position
-    if first is not None and len(requests) > _TOGETHER_MAX:
+    if first is not None and len(requests) > _TOGETHER_MAX and not inputs.profile.survive:
         yield
     batch = _Batch(requests, kinds or kinds_of(requests), first if inputs.ledger.position == at else None, inputs, held)
     yield from batch.steps()

@@ -4,7 +4,7 @@ A batch of unlike instances, a drain, a consolidation, a plan of wanted instance
 on one. A step reads it (`best`, `allowed`, `together`) and records the decision (`propose`, `move`, `leave`) for the
 steps after it. The ledger itself stays as it is, and must not change meanwhile.
 
-Its rows are patches: the fleet's own rows stay as they are (`scorer.ranking.machines.machines`). Chosen: one value that
+Its rows are patches: the fleet's own rows stay as they are (`scorer.ranking.machines`). Chosen: one value that
 owns the overlay. Rejected: seven classes with these parts, each with its own way to put back. It is here and not beside
 the plans that commands make, since a batch of a query is a what-if, too.
 """
@@ -26,7 +26,7 @@ from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
 from scorer.ranking.explain import summary
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines import Machines
 from scorer.ranking.profiles.profile import why_ignored
 from scorer.ranking.rank import Decision, Ranking, allowed, rank, refusal_of
 from scorer.ranking.survive import Key, keep_room, largest_first, near, packing, with_cordon

@@ -12,7 +12,7 @@ from scorer.ledger.view.slots import PlacedInstances
 from scorer.planning.candidates import instances_on
 from scorer.ranking.formulas.overload import expected_excess
 from scorer.ranking.inputs import RankingInputs, machines_of
-from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines import Machines
 from scorer.ranking.scores.expected_overload import ExpectedOverload
 from scorer.snapshot.arrays import Bools, Floats, Integers, known_or
 from scorer.snapshot.snapshot import Snapshot

@@ -25,7 +25,7 @@ from scorer.placement.choosing.trial import Anew, Apart, Trial, goes_first, stra
 from scorer.planning.balance.scene import Scene, scene_of
 from scorer.planning.drain.drain import drain_result, why_it_stays
 from scorer.ranking.inputs import RankingInputs, quiet
-from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines import Machines
 from scorer.ranking.survive import with_cordon
 from scorer.snapshot.arrays import Bools, Floats, by_row, known_or
 

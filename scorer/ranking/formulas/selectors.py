@@ -25,7 +25,7 @@ import numpy as np
 
 from schemas.messages.operator import Taint
 from schemas.rpc.request import InvalidRequest, Request, Toleration
-from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines import Machines
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.rules import LabelColumn, MachineRules
 

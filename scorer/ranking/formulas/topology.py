@@ -15,7 +15,7 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.facets import Avoids, Facet, facets_of
 from scorer.ledger.record.instance import machines_of
 from scorer.ranking.formulas.selectors import select
-from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines import Machines
 from scorer.snapshot.arrays import Bools, Floats
 
 

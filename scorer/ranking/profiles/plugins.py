@@ -24,7 +24,7 @@ from schemas.resources import PRIORITY_CLASSES
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.ledger.record.instance import SUMS
 from scorer.ledger.record.limits import Limit
-from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines import Machines
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.rules import LabelColumn
 

@@ -32,7 +32,7 @@ from scorer.planning.which_machines import selected
 from scorer.ranking.formulas.selectors import parse_selector
 from scorer.ranking.inputs import ClassSums, RankingInputs, class_sums, quiet
 from scorer.ranking.inputs import machines_of as seen_of
-from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines import Machines
 from scorer.ranking.scores.failed_starts import failed_starts
 from scorer.ranking.staleness import fresh_until_s
 from scorer.rpc.methods.records import ForPlanners, amounts_of, read_params, shown_record

@@ -20,7 +20,7 @@ from scorer.commands.placing.ranked import in_words
 from scorer.commands.shared.fleet_file import read_fleet
 from scorer.ranking.explain import answer as answer_of
 from scorer.ranking.filters import FILTERS
-from scorer.ranking.machines.machines import COLUMNS
+from scorer.ranking.machines import COLUMNS
 from scorer.ranking.profiles.catalogue import built_in_profiles, load_profiles
 from scorer.ranking.profiles.profile_file import _TOP
 from scorer.ranking.profiles.rebalance_section import Rebalancing

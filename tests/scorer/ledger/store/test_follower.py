@@ -11,7 +11,7 @@ from scorer.ledger.record.instance import Instance
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.reconcile import InventoryError, difference, read_inventory
 from scorer.ledger.store.scripts import SCRIPTS, script_text
-from tests.scorer.ranking.machines.test_threads import Log
+from tests.scorer.ranking.test_threads import Log
 
 ONE = (1.0, *[0.0] * (len(RESOURCES) - 1))
 
